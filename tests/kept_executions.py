@@ -6,13 +6,15 @@ figures, record, paper. Kept for one session of tests, in a folder that its work
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import hashlib
 import os
 import pickle
 import shutil
 import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +40,31 @@ def kept_executions() -> Generator[None]:
 
     async def again(self: LocalExecutor, script: Script, source: str, *rest: Any) -> Execution:
         kept = folder / _key(script)
-        if kept.is_dir():
-            shutil.copytree(kept / "left", script.folder, dirs_exist_ok=True)
-            return pickle.loads((kept / "execution").read_bytes())
-        execution: Execution = await execute(self, script, source, *rest)
-        if execution.failure is None or execution.failure.kind not in (*CUT, "hopeless"):
-            _keep(kept, script.folder, execution)
-        return execution
+        async with _alone(kept.with_suffix(".lock")):
+            if kept.is_dir():
+                shutil.copytree(kept / "left", script.folder, dirs_exist_ok=True)
+                return pickle.loads((kept / "execution").read_bytes())
+            execution: Execution = await execute(self, script, source, *rest)
+            if execution.failure is None or execution.failure.kind not in (*CUT, "hopeless"):
+                _keep(kept, script.folder, execution)
+            return execution
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalExecutor, "_execute", again)
+        yield
+
+
+@asynccontextmanager
+async def _alone(lock: Path) -> AsyncGenerator[None]:
+    """Waits while another process runs the same program; a process that is killed lets go."""
+    with lock.open("w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                await asyncio.sleep(0.1)
+            else:
+                break
         yield
 
 
@@ -67,7 +84,4 @@ def _keep(kept: Path, left: Path, execution: Execution) -> None:
     with tempfile.TemporaryDirectory(dir=kept.parent) as part:
         shutil.copytree(left, Path(part, "new", "left"), symlinks=True)
         Path(part, "new", "execution").write_bytes(pickle.dumps(execution))
-        try:
-            Path(part, "new").rename(kept)
-        except OSError:
-            assert kept.is_dir()  # another worker was faster
+        Path(part, "new").rename(kept)

@@ -51,30 +51,24 @@ def written(folder: Path, story: Story) -> Path:
     return folder
 
 
-def loaded(arguments: list[str]) -> tuple[int, list[str]]:
-    """Exit code and heavy modules of a command line in a process of its own."""
-    code = (f"import sys; from agent.cli import main; code = main({arguments!r}); "
-            f"print('\\n' + repr((code, [name for name in {HEAVY!r} if name in sys.modules])))")
+def loaded(calls: str, modules: tuple[str, ...] = HEAVY) -> str:
+    """Which of these modules a process has that made these calls of the command line."""
+    code = (f"import sys; from agent.cli import main; {calls}; "
+            f"print('\\n' + repr([name for name in {modules!r} if name in sys.modules]))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    found: tuple[int, list[str]] = eval(done.stdout.splitlines()[-1])
-    return found
+    return done.stdout.splitlines()[-1]
 
 
 def test_help_loads_nothing_heavy() -> None:
-    assert loaded(["--help"]) == (0, [])
-    every = "; ".join(f"assert main([{command!r}, '--help']) == 0" for command in COMMANDS)
     rooms = ("models", "sandbox", "review", "stages", "agent.settings", "evals")
-    code = (f"import sys; from agent.cli import main; {every}; "
-            f"print([name for name in {HEAVY + rooms!r} if name in sys.modules])")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    every = "; ".join(f"assert main([*{command!r}.split(), '--help']) == 0" for command in ("", *COMMANDS))
+    assert loaded(every, HEAVY + rooms) == "[]"
 
 
 def test_looking_at_a_run_loads_nothing_heavy(tmp_path: Path) -> None:
     folder = str(written(tmp_path / "calm", told()))
-    assert loaded(["tree", folder]) == (0, [])
-    assert loaded(["status", folder]) == (0, [])
-    assert loaded(["why", folder]) == (0, [])
+    every = "; ".join(f"assert main([{command!r}, {folder!r}]) == 0" for command in ("tree", "status", "why"))
+    assert loaded(every) == "[]"
 
 
 def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

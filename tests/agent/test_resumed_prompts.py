@@ -64,7 +64,9 @@ def limited(world: World, **settings: object) -> None:
     world.kill = answered("write", 1)
 
 
-@pytest.mark.parametrize("more", [(), ("--time-limit", "12h")], ids=["the same limit", "a longer one"])
+@pytest.mark.parametrize("more", [
+    pytest.param((), id="the same limit", marks=pytest.mark.bench),
+    pytest.param(("--time-limit", "12h"), id="a longer one")])
 def test_a_kill_while_writing_after_the_time_limit_keeps_what_was_written(world: World, more: tuple[str, ...]) -> None:
     limited(world)
     before = world.state.answers

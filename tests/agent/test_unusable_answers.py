@@ -87,7 +87,9 @@ SEARCH: dict[str, tuple[int, list[str], Callable[[RunState], bool]]] = {
 """Role -> how often it answers nonsense, the roles that are told to be without an answer, and what came of it."""
 
 
-@pytest.mark.parametrize("role", SEARCH)
+@pytest.mark.parametrize("role", [
+    "code", "summary", "ablation_plan",
+    *(pytest.param(role, marks=pytest.mark.bench) for role in ("plan", "plot", "vision", "feedback", "figures"))])
 def test_the_search_goes_on_without_the_answer(role: str, world: World) -> None:
     times, lacking, came = SEARCH[role]
     world.model = Nonsense(role, times)
@@ -99,7 +101,7 @@ def test_the_search_goes_on_without_the_answer(role: str, world: World) -> None:
     assert sorted({one for one, _ in told(world)}) == lacking
 
 
-@pytest.mark.parametrize("role", ["outline", "write"])
+@pytest.mark.parametrize("role", ["outline", pytest.param("write", marks=pytest.mark.bench)])
 def test_a_writer_is_asked_once_more(role: str, world: World) -> None:
     world.model = Nonsense(role, 1)
     world.kill = lambda event: event.type == "drafted"
@@ -111,7 +113,8 @@ def test_a_writer_is_asked_once_more(role: str, world: World) -> None:
 
 
 @pytest.mark.parametrize(("role", "taken_up"), [
-    ("outline", ("write", "--set", "models.name=offline")), ("write", ("resume",))])
+    ("outline", ("write", "--set", "models.name=offline")),
+    pytest.param("write", ("resume",), marks=pytest.mark.bench)])
 def test_without_a_draft_the_experiments_are_kept_and_another_model_writes(
     role: str, taken_up: tuple[str, ...], world: World, capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -84,6 +84,7 @@ def test_a_constant_judge_passes_u_among_people_who_differ_and_is_named(tmp_path
     assert five.distance == pytest.approx(one.judge_human) and five.p == pytest.approx(one.u.p)
 
 
+@pytest.mark.bench
 def test_judges_that_guess_are_rarely_taken_for_one_that_follows(tmp_path: Path) -> None:
     """The permutation control at its own level: p <= 0.05 for about one in twenty (seeds are fixed)."""
 

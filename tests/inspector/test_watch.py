@@ -139,7 +139,7 @@ def read_until(ours: int, wanted: bytes, seconds: float = 20.0) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("term", ["screen-256color", "dumb"])
+@pytest.mark.parametrize("term", [pytest.param("screen-256color", marks=pytest.mark.bench), "dumb"])
 def test_a_small_terminal_without_unicode(tmp_path: Path, term: str) -> None:
     folder = written(tmp_path / "calm", told())
     with hold(folder):

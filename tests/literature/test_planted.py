@@ -47,7 +47,8 @@ async def test_no_false_reference_ships_and_no_true_one_is_lost():
     assert "is another work, 'Deep Ensembles of Trees'" in reasons["d1"] and "lists its doi" in reasons["d2"]
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", [
+    "openalex", *(pytest.param(one, marks=pytest.mark.bench) for one in SOURCES if one != "openalex")])
 async def test_with_one_catalogue_down(source: SourceName):
     for fault in (down, malformed):
         library = await checked((*TRUE_ENTRIES, *FALSE_ENTRIES), {source: fault})

@@ -159,9 +159,10 @@ async def test_behind_walls_the_grade_is_evaluated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("code", "words"), [
     ("import lab, numpy as np\nlab.submit_artifact('grid', 'validation', 'a', np.zeros(3))",
      "the scorer of 'grid' on submission of 'a' for grid/validation: ValueError: five chances, not shape (3,)"),
-    ("import lab, numpy as np\nlab.submit_artifact('digits', 'validation', 'a', np.zeros(3))",
-     "no scorer of this run takes artifacts of 'digits'; datasets with one: grid"),
-    ("import lab\nlab.submit_artifact('grid', 'validation', 'a', 'net.pt')", "there is no file or folder 'net.pt'"),
+    pytest.param("import lab, numpy as np\nlab.submit_artifact('digits', 'validation', 'a', np.zeros(3))",
+                 "no scorer of this run takes artifacts of 'digits'; datasets with one: grid", marks=pytest.mark.bench),
+    pytest.param("import lab\nlab.submit_artifact('grid', 'validation', 'a', 'net.pt')",
+                 "there is no file or folder 'net.pt'", marks=pytest.mark.bench),
 ])
 async def test_what_cannot_be_evaluated_is_the_failure_of_the_experiment(
     tmp_path: Path, code: str, words: str,

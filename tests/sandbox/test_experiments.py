@@ -183,6 +183,7 @@ async def test_an_aggregate_reads_its_inputs(bench: Bench, tmp_path: Path) -> No
     assert outcome.stdout_tail == "inputs/n1/a.txt seed 1\ninputs/n2/a.txt seed 2\ninputs/statistics.json []\n"
 
 
+@pytest.mark.bench
 @pytest.mark.slow
 async def test_torch_is_seeded_and_held_to_its_threads(bench: Bench) -> None:
     code = ("import lab\nlab.seed_everything()\nimport torch\nfirst = torch.rand(1).item()\nlab.seed_everything()\n"
@@ -194,9 +195,11 @@ async def test_torch_is_seeded_and_held_to_its_threads(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-async def test_the_deterministic_mode_refuses_what_may_differ(tmp_path: Path) -> None:
-    code = ("import os\nimport torch\nprint(torch.are_deterministic_algorithms_enabled(), "
-            "os.environ['CUBLAS_WORKSPACE_CONFIG'])\n")
+async def test_torch_is_seeded_held_to_its_threads_and_may_be_told_to_refuse_what_may_differ(tmp_path: Path) -> None:
+    code = ("import lab, os\nimport torch\nprint(torch.are_deterministic_algorithms_enabled(), "
+            "os.environ['CUBLAS_WORKSPACE_CONFIG'], torch.get_num_threads())\n"
+            "lab.seed_everything()\nfirst = torch.rand(1).item()\nlab.seed_everything()\n"
+            "print(first == torch.rand(1).item())\n")
     executor = LocalExecutor(
         1, tmp_path / "views", labels=tmp_path / "labels", cache=tmp_path / "cache",
         settings=SandboxSettings(isolation="none", deterministic=True))
@@ -204,7 +207,7 @@ async def test_the_deterministic_mode_refuses_what_may_differ(tmp_path: Path) ->
         ran = await executor.run(Job(name="a", folder=tmp_path / "a", source={"experiment.py": code}, timeout=60.0))
     finally:
         await executor.close()
-    assert ran.stdout_tail.split() == ["True", ":4096:8"]
+    assert ran.stdout_tail.split() == ["True", ":4096:8", "1", "True"]
 
 
 @pytest.mark.slow

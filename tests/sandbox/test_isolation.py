@@ -228,7 +228,7 @@ def test_the_file_that_own_data_come_from_is_hidden_where_all_around_it_is_shown
     assert "PermissionError" in failure(found)[1]
 
 
-@pytest.mark.parametrize("isolation", ["required", "none"])
+@pytest.mark.parametrize("isolation", ["required", pytest.param("none", marks=pytest.mark.bench)])
 def test_of_ours_only_lab_can_be_imported_in_whatever_environment(run: Run, tmp_path: Path, isolation: str) -> None:
     """In an environment of the user's own, which finds our packages' neighbours by a path."""
     own = tmp_path / "own"
@@ -257,7 +257,7 @@ def _no_group(name: str, tasks: int) -> None:
     """As in most containers, whose control groups cannot be written to."""
 
 
-@pytest.mark.parametrize("groups", [True, False])
+@pytest.mark.parametrize("groups", [pytest.param(True, marks=pytest.mark.bench), False])
 def test_a_fork_bomb_is_put_out(run: Run, monkeypatch: pytest.MonkeyPatch, groups: bool) -> None:
     """By a control group where one can be made, else by the watchdog."""
     if not groups:
@@ -325,7 +325,7 @@ block.unlink()
 """
 
 
-@pytest.mark.parametrize("isolation", ["none", "required"])
+@pytest.mark.parametrize("isolation", [pytest.param("none", marks=pytest.mark.bench), "required"])
 def test_what_workers_share_counts_once_and_what_each_has_alone_counts(run: Run, isolation: str) -> None:
     found = run(SHARING.format(own=8), "sandbox.memory_gb=0.8", isolation=isolation)
     assert found["stdout_tail"].count("225000000") == 4  # lines of several processes may run into each other
@@ -337,8 +337,9 @@ def test_what_workers_share_counts_once_and_what_each_has_alone_counts(run: Run,
 
 @pytest.mark.parametrize("attack", [
     "open(f'file{i}', 'wb').write(b'x' * 20_000_000)",
-    "open(f'/tmp/file{i}', 'wb').write(b'x' * 20_000_000)",
-    "f = open('file', 'wb'); f.write(b'x' * 20_000_000); f.flush(); os.unlink('file'); held.append(f)",
+    pytest.param("open(f'/tmp/file{i}', 'wb').write(b'x' * 20_000_000)", marks=pytest.mark.bench),
+    pytest.param("f = open('file', 'wb'); f.write(b'x' * 20_000_000); f.flush(); os.unlink('file'); held.append(f)",
+                 marks=pytest.mark.bench),
 ])
 def test_a_disk_bomb_is_put_out(run: Run, attack: str) -> None:
     found = run(f"""
@@ -388,8 +389,8 @@ def test_a_grandchild_with_a_session_of_its_own_does_not_outlive_it(run: Run) ->
 
 @pytest.mark.parametrize(("code", "how"), [
     ("import time\nwhile True:\n    try:\n        time.sleep(9)\n    except BaseException:\n        pass\n", "killed"),
-    ("print('begun', flush=True)\nsum(range(10**12))\n", "killed"),
-    ("import time\ntime.sleep(60)\n", "interrupted"),
+    pytest.param("print('begun', flush=True)\nsum(range(10**12))\n", "killed", marks=pytest.mark.bench),
+    pytest.param("import time\ntime.sleep(60)\n", "interrupted", marks=pytest.mark.bench),
 ])
 def test_at_its_limit_it_ends_whatever_it_does(run: Run, code: str, how: str) -> None:
     """Also when it swallows KeyboardInterrupt, or is in one long call to C."""
@@ -401,8 +402,8 @@ def test_at_its_limit_it_ends_whatever_it_does(run: Run, code: str, how: str) ->
 
 @pytest.mark.parametrize(("code", "words"), [
     ("import os\nos._exit(7)\n", "exit code 7"),
-    ("import ctypes\nctypes.string_at(0)\n", "SIGSEGV"),
-    ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "SIGKILL"),
+    pytest.param("import ctypes\nctypes.string_at(0)\n", "SIGSEGV", marks=pytest.mark.bench),
+    pytest.param("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "SIGKILL", marks=pytest.mark.bench),
     ("import os, signal\nos.kill(1, signal.SIGKILL)\nraise SystemExit('still here')\n", "still here"),
 ])
 def test_a_death_is_a_result_with_its_reason(run: Run, code: str, words: str) -> None:

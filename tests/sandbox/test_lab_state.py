@@ -214,7 +214,8 @@ lab.result('epochs', epoch, condition='baseline', dataset='digits')
 
 
 @pytest.mark.parametrize(("end", "kind"), [
-    ("time.sleep(60)", "timeout"), ("raise MemoryError", "memory"), ("os.kill(os.getpid(), 9)", "died")])
+    ("time.sleep(60)", "timeout"), pytest.param("raise MemoryError", "memory", marks=pytest.mark.bench),
+    ("os.kill(os.getpid(), 9)", "died")])
 async def test_a_second_attempt_goes_on_where_the_first_was_cut(bench: Bench, end: str, kind: str) -> None:
     first = await bench.run(COUNTING.format(end=end), timeout=3.0 if kind == "timeout" else 60.0)
     assert first.failure is not None and first.failure.kind == kind and not first.resumed
@@ -290,6 +291,7 @@ print('together', lab.launch(work, processes=2)){TINY}
 """
 
 
+@pytest.mark.bench
 @pytest.mark.slow
 async def test_two_processes_reduce_together(anywhere: Bench) -> None:
     outcome = await anywhere.run(ALL_REDUCE)

@@ -91,6 +91,7 @@ class Filled(LocalExecutor):
         return await super().run(job)
 
 
+@pytest.mark.bench
 @pytest.mark.slow
 @pytest.mark.parametrize("isolation", ISOLATION)
 async def test_what_is_measured_and_said_is_that_of_a_kernel_of_its_own(

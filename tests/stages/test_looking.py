@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import shutil
 import time
@@ -16,7 +17,7 @@ from models.roles.figures import FigureReviewInputs, PaperFigureReviews
 from models.roles.revising import Reflection
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.events.papers import FiguresMade
+from record.events.papers import Drafted, FiguresMade
 from record.nouns.figures import Aspect, FigureReview, FinalFigure, PaperFigureReview
 from record.nouns.papers import Draft, Section
 from review.evidence import tex
@@ -33,6 +34,7 @@ FINE = Aspect(ok=True)
 DRAFT = Draft(title="A short paper", abstract="Short.", sections=(
     Section(title="Results", body="\\paperfigure{main}\n\nFigures~\\ref{fig:main} and \\ref{fig:beside} rise."),
 ), captions={"main": "The main one."})
+Compiled = tuple[Path, Drafted]
 
 
 class Blind(ScriptedModel):
@@ -64,6 +66,16 @@ def review(inputs: FigureReviewInputs) -> PaperFigureReviews:
         for one in inputs.figures))
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """Figures, and a paper that was set with them: its folder and its event."""
+    root = tmp_path_factory.mktemp("compiled")
+    _, bench = begun(root, ScriptedModel(lambda _: Reflection(done=True)))
+    event = asyncio.run(drafted(bench, DRAFT, number=0))
+    assert event.pages is not None, event.findings
+    return bench.folder.paper, event
+
+
 def begun(folder: Path, model: ScriptedModel) -> tuple[Story, Bench]:
     story = finished(folder)
     draw(story.bench.folder.drawn)
@@ -76,17 +88,20 @@ def begun(folder: Path, model: ScriptedModel) -> tuple[Story, Bench]:
     return story, dataclasses.replace(story.bench, models=models)
 
 
-async def assessed(bench: Bench, draft: Draft, number: int) -> None:
-    found = await drafted(bench, draft, number=number)
-    assert (bench.folder.paper / "rounds" / f"round{number}" / "paper.pdf").is_file(), found.findings
-    bench.recorder.append(found)
-    await review_paper_figures(bench, found)
+async def assessed(bench: Bench, compiled: Compiled, number: int = 0, **changes: object) -> Drafted:
+    """A round of reflection whose draft differs so from the compiled one; its PDF is that of the compiled one."""
+    paper, event = compiled
+    shutil.copytree(paper / "rounds" / "round0", bench.folder.paper / "rounds" / f"round{number}")
+    event = event.model_copy(update={"round": number, "draft": event.draft.model_copy(update=changes)})
+    bench.recorder.append(event)
+    await review_paper_figures(bench, event)
+    return event
 
 
-async def test_only_what_changed_is_looked_at_again(tmp_path: Path) -> None:
+async def test_only_what_changed_looked_at_again(tmp_path: Path, compiled: Compiled) -> None:
     model = ScriptedModel.by_role(figure_review=review)
     story, bench = begun(tmp_path, model)
-    await assessed(bench, DRAFT, 0)
+    await assessed(bench, compiled)
 
     [request] = model.requests
     assert isinstance(request.inputs, FigureReviewInputs) and len(request.images) == 2
@@ -99,10 +114,10 @@ async def test_only_what_changed_is_looked_at_again(tmp_path: Path) -> None:
     seen = story.log.state.figures_seen[0]
     assert seen.looked and [one.name for one in seen.reviews] == ["main", "beside"] and not seen.reviews[0].caption.ok
 
-    await assessed(bench, DRAFT.model_copy(update={"abstract": "Shorter."}), 1)  # another text, the same figures
+    await assessed(bench, compiled, 1, abstract="Shorter.")  # another text, the same figures
     assert len(model.requests) == 1 and story.log.state.figures_seen[1].reviews == seen.reviews
 
-    await assessed(bench, DRAFT.model_copy(update={"captions": {"main": "It rises."}}), 2)
+    await assessed(bench, compiled, 2, captions={"main": "It rises."})
     last = model.requests[-1].inputs
     assert isinstance(last, FigureReviewInputs) and len(model.requests) == 2
     assert [one.name for one in last.figures] == ["main"] and [one.name for one in last.others] == ["beside"]
@@ -113,10 +128,10 @@ async def test_only_what_changed_is_looked_at_again(tmp_path: Path) -> None:
 
 
 async def test_nobody_looks_with_a_model_that_takes_no_pictures_or_without_poppler(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, compiled: Compiled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story, bench = begun(tmp_path, Blind(lambda _: PaperFigureReviews()))
-    await assessed(bench, DRAFT, 0)
+    await assessed(bench, compiled)
     seen = story.log.state.figures_seen[0]
     assert (seen.looked, seen.why, seen.reviews) == (False, UNSEEN, ())
 
@@ -133,16 +148,16 @@ def _no_program(program: str) -> str:
     raise tex.TexMissing(f"{program} is not installed")
 
 
-async def test_without_a_usable_review_nobody_looked_and_the_draft_goes_on(tmp_path: Path) -> None:
+async def test_without_a_usable_review_nobody_looked_and_the_draft_goes_on(tmp_path: Path, compiled: Compiled) -> None:
     story, bench = begun(tmp_path, ScriptedModel(lambda _: Reflection(done=True)))
-    await assessed(bench, DRAFT, 0)
+    await assessed(bench, compiled)
     seen = story.log.state.figures_seen[0]
     assert (seen.looked, seen.why) == (False, "the model gave no usable review")
     assert [one.key.role for one in story.log.state.unanswered.values()] == ["figure_review"]
 
 
-async def test_a_model_that_saw_nothing_is_believed(tmp_path: Path) -> None:
+async def test_a_model_that_saw_nothing_is_believed(tmp_path: Path, compiled: Compiled) -> None:
     model = ScriptedModel.by_role(figure_review=lambda _: PaperFigureReviews(looked=False))
     story, bench = begun(tmp_path, model)
-    await assessed(bench, DRAFT, 0)
+    await assessed(bench, compiled)
     assert not story.log.state.figures_seen[0].looked and story.log.state.figures_seen[0].reviews == ()

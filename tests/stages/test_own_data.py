@@ -32,7 +32,8 @@ from sandbox.errors import DatasetError
 from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_whole_run import SMALL
 
-LEAST = SMALL | {"search.preliminary.nodes": 2, "search.num_drafts": 1}
+LEAST = SMALL | {"search.preliminary.nodes": 2, "search.num_drafts": 1, "search.preliminary.num_seeds": 0,
+                 "search.tuning.num_seeds": 0}
 KEY = "diff/farms/log_loss/half-weight~shrunk"
 
 needs_tex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")

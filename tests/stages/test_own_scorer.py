@@ -93,6 +93,7 @@ def test_policies_go_from_the_flag_to_the_paper(tmp_path: Path) -> None:
     (tmp_path / "world" / "map.txt").write_text("5 fields")
     (tmp_path / "grid.py").write_text(WALK)
     settings = compose(environment={}, flags=LEAST | {
+        "search.ablation.num_seeds": 0, "paper.missing_ablations": 0, "paper.citation_rounds": 0,
         "data": [f"grid={tmp_path / 'world'},task=none,scorer={tmp_path / 'grid.py'}:walk"]})
     model = Walker()
 

@@ -27,6 +27,7 @@ from record.fold.state import RunState
 from record.nouns.nodes import node_id
 from record.prompts import prompt_of
 from record.reading import read_state
+from tests.kept_executions import kept_executions
 from tests.models.test_beginnings import DRAWN, STUDY, common
 from tests.stages.small_study import IDEA, LABELLED, small_model
 
@@ -34,7 +35,7 @@ SMALL = {
     "seed": 3, "sandbox.timeout": 60, "sandbox.isolation": "auto", "search.order": "ticket", "search.window": 4,
     "search.num_workers": 2, "search.num_drafts": 2, "search.num_seeds": 2, "search.max_seeds": 2,
     "search.preliminary.nodes": 3, "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.ablation.nodes": 1,
-    "paper.reflections": 2,
+    "paper.reflections": 1,
 }
 
 
@@ -71,7 +72,8 @@ def tree(state: RunState) -> list[tuple[object, ...]]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("runs")
-    code = start(runs, "whole", small_settings())
+    with kept_executions():
+        code = start(runs, "whole", small_settings())
     assert code == 0, read_state(runs / "whole").ended
     return runs / "whole"
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tests.kept_executions import kept_executions
 from tests.stages.test_whole_run import small_settings, start
 
 if __name__ == "__main__":
-    sys.exit(start(Path(sys.argv[1]), sys.argv[2], small_settings(search__num_drafts=1, search__preliminary__nodes=2)))
+    with kept_executions():
+        sys.exit(start(
+            Path(sys.argv[1]), sys.argv[2], small_settings(search__num_drafts=1, search__preliminary__nodes=2)))

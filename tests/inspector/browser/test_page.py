@@ -120,7 +120,7 @@ def test_dark_and_light_follow_the_system_and_the_button(viewer: Viewer, look: L
     assert light.evaluate(LUMINANCE) < 0.2, "the choice is kept"
 
 
-@pytest.mark.parametrize("run", ["whole", "hostile"])
+@pytest.mark.parametrize("run", [pytest.param("whole", marks=pytest.mark.bench), "hostile"])
 def test_a_phone_scrolls_down_only(viewer: Viewer, look: Look, run: str) -> None:
     page = look(_page(viewer, run), viewport={"width": 360, "height": 740}, device_scale_factor=2, has_touch=True)
     assert page.evaluate(OVERFLOWS) <= 0

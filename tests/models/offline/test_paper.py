@@ -40,7 +40,7 @@ def without_macros(text: str) -> str:
     return re.sub(r"\\(?:result|setup|ref|citep|citet|paperfigure|papertable)\{[^}]*\}", "", text)
 
 
-@pytest.mark.parametrize("ablations", [(), ABLATIONS])
+@pytest.mark.parametrize("ablations", [pytest.param((), marks=pytest.mark.bench), ABLATIONS])
 @pytest.mark.parametrize(("verdict", "better"), [(v, b) for v in VERDICTS for b in (True, False)])
 def test_the_binder_finds_nothing_whatever_the_outcome(
     verdict: Verdict, better: bool, ablations: tuple[str, ...],
@@ -54,7 +54,7 @@ def test_the_binder_finds_nothing_whatever_the_outcome(
 
 
 @given(st.integers(min_value=0))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_any_mixture_of_outcomes_holds(seed: int) -> None:
     def called(dataset: str, metric: str, condition: str) -> tuple[Verdict, bool]:
         drawn = sum(map(ord, dataset + metric + condition)) * 31 + seed
