@@ -40,6 +40,7 @@ def test_what_cannot_be_had_is_refused(
     assert sorted(path.name for path in Path().iterdir()) == ["idea.json"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "said"), [("1", ""), ("2", "2 workers, but 1 experiment(s) fit on the GPUs")])
 def test_a_gpu_that_is_there_is_taken(workers: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is wrong with it: the offline model, which is asked later, refuses the idea."""

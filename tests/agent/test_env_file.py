@@ -74,6 +74,7 @@ def test_the_command_line_reads_it_and_shows_no_value(
     assert "very-secret" not in shown.out + shown.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [
     ["resume", "RUN", "--set", "paper.template=none"], ["write", "RUN", "--set", "paper.template=none"],
     ["judge", "RUN", "--model", "nonsense"], ["reproduce", "RUN", "--set", "sandbox.python=none"],

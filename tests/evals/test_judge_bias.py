@@ -22,6 +22,7 @@ def papers(tmp_path: Path) -> list[Path]:
     return paths
 
 
+@pytest.mark.slow
 async def test_each_leaning_is_found_and_no_other(papers: list[Path]) -> None:
     calm, length, boasts, first = await biases(papers, scripted(), ModelSettings(), 1)
     assert (calm.padded, calm.inflated, calm.flips) == (0.0, 0.0, 0)

@@ -141,6 +141,7 @@ def test_what_a_reflection_still_wants_to_know_is_looked_up(tmp_path: Path) -> N
     assert shelf.asked == ["large margin small sample", "margin warm-up"]
 
 
+@pytest.mark.slow
 def test_any_prefix_of_the_log_goes_on_to_the_same_ideas(tmp_path: Path) -> None:
     """A kill costs the call or the search in flight: the rest is found in the log."""
     answers = {"idea": by_number(text(), text(1)), "idea_reflect": reflected}

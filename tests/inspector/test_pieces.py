@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from inspector.web.pages import Pages
 from inspector.web.pieces import Piece, RunPieces, report_of, update
 from inspector.web.watched import Watched
@@ -30,6 +32,7 @@ def grown(folder: Path, *events: Event) -> None:
     log.close()
 
 
+@pytest.mark.slow
 def test_pieces_of_a_run_that_grew_are_those_of_one_read_at_once(tmp_path: Path) -> None:
     events = [event for event, _ in eventful().events]
     grown(tmp_path / "run")

@@ -16,7 +16,7 @@ from tests.models.examples import CODE
 from tests.models.json_server import JsonServer
 from tests.models.test_malformed import Count, good
 
-pytestmark = [pytest.mark.usefixtures("local_requests"), pytest.mark.asyncio]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("local_requests"), pytest.mark.asyncio]
 QUESTION = ModelRequest(role=roles.CODE, inputs=CODE, prompt=Prompt("You count. " * 400, "How many?"),
                         output_type=Count, temperature=0.5, max_tokens=100)
 

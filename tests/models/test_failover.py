@@ -33,7 +33,7 @@ from record.log import MemoryLog
 from tests.models.examples import CODE, INPUTS, PROGRAM
 from tests.models.openai_server import OpenAIServer, status, tool
 
-pytestmark = pytest.mark.usefixtures("local_requests", "no_waits")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("local_requests", "no_waits")]
 PICTURE = Image(b"\x89PNG\r\n\x1a\n and more")
 
 

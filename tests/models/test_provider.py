@@ -41,7 +41,7 @@ from record.prompts import keep
 from tests.models.examples import CODE, PROGRAM
 from tests.models.openai_server import Choose, OpenAIServer, Step, content, drop, page, stall, status, tool
 
-pytestmark = pytest.mark.usefixtures("local_requests")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("local_requests")]
 
 
 class Count(BaseModel):

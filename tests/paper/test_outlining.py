@@ -81,6 +81,7 @@ NAMES = st.lists(st.sampled_from(["main", "metrics", "ablation", "told-1", "prim
                  max_size=5)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["A", "a", "title", " ", "B"]), NAMES, NAMES, st.floats(0.01, 1)),
                 min_size=1, max_size=12))

@@ -208,6 +208,7 @@ def test_fewer_than_five_seeds_detect_nothing() -> None:
 PAPERS = 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dependence", [0.0, 0.8])
 def test_papers_without_any_effect_seldom_call_one(dependence: float) -> None:
     found = false_alarms(papers=PAPERS, comparisons=20, n=6, dependence=dependence, seed=11)

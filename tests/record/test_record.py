@@ -63,6 +63,7 @@ def test_events_survive_json_unchanged() -> None:
     assert [EVENT.validate_json(event.model_dump_json()) for event in memory.events] == memory.events
 
 
+@pytest.mark.slow
 def test_a_killed_writer_loses_nothing_that_append_returned_for(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"

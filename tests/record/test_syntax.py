@@ -63,6 +63,7 @@ def failures(seconds: float) -> list[str]:
     return failed
 
 
+@pytest.mark.slow
 def test_trees_are_made_one_at_a_time(restless: None) -> None:
     syntax.one_at_a_time()
     assert failures(1.2) == []

@@ -226,6 +226,7 @@ def test_the_shares_are_within_the_budget_and_worth_showing(lengths: list[int], 
     assert all(share == length or share == 0 or share >= LEAST for share, length in zip(shares, lengths, strict=True))
 
 
+@pytest.mark.slow
 def test_a_million_headings_do_not_make_a_prompt_of_a_million_lines() -> None:
     shown = excerpt(of_headings("# h\n" * 100_000), 10_000)
     assert len(shown.text) < 12_000 and "left out here" in shown.text and shown.left_out

@@ -190,6 +190,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("theirs", "ours", "refused"), [(1, 1, True), (1, 2, True), (2, 1, True), (2, 2, False)])
 def test_two_runs_share_the_locks_and_a_killed_run_holds_none(
     tmp_path: Path, theirs: int, ours: int, refused: bool,

@@ -28,6 +28,7 @@ def examples(seed: int, n: int, classes: int) -> tuple[Any, Any]:
     return rng.dirichlet(np.ones(classes) * 0.3, size=n), rng.integers(0, classes, size=n)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 60), classes=st.integers(2, 6))
 def test_the_metrics_agree_with_scikit_learn(seed: int, n: int, classes: int) -> None:
     p, y = examples(seed, n, classes)

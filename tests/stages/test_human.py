@@ -106,6 +106,7 @@ def test_at_a_stage_it_grows_the_stage_from_its_root(tmp_path: Path, stage: str,
         assert drawn == f"# of {decided.action.parent}\n"
 
 
+@pytest.mark.slow
 def test_at_a_node_it_improves_what_works_and_mends_what_does_not(tmp_path: Path) -> None:
     good, buggy = named("draft", "good", "preliminary"), named("draft", "buggy", "preliminary")
     decided, _ = begun(tmp_path / "good", at(good), good)

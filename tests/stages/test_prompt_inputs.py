@@ -249,6 +249,7 @@ def test_what_earlier_stages_made_of_the_same_node_is_told_before_the_last_stage
     assert code_inputs(story.bench, story.decide("ablate", stage="ablation", parent=root)).siblings == ()
 
 
+@pytest.mark.slow
 def test_the_prompt_does_not_grow_with_the_tree(tmp_path: Path) -> None:
     def size(nodes: int) -> int:
         story = Story(tmp_path / str(nodes))
