@@ -135,6 +135,7 @@ def reflecting(idea: IdeaText) -> Step:
     return tool(answer)
 
 
+@pytest.mark.bench  # tests/ideation/test_ideas.py: the same after every event
 def test_a_kill_costs_only_the_idea_in_flight(place: Path) -> None:
     """kill -9 while the second idea's reflection is asked; the same command makes that call again, and no other."""
     ideas = [text(), text(1)]
