@@ -44,7 +44,7 @@ KERNEL_GB = 1.2
 ROOMY_GB = 10.0
 """Free disk below which a run of the default size may fill it."""
 
-TEX_PROGRAMS = ("pdflatex", "bibtex", "kpsewhich", "latexmk", "pdftotext", "pdftoppm")
+TEX_PROGRAMS = ("pdflatex", "bibtex", "kpsewhich", "latexmk", "pdftotext", "pdffonts")
 """Programs without which no paper is built or checked."""
 
 KERNEL_LIMIT = 30.0
@@ -102,6 +102,8 @@ def typesetting(template: str) -> Finding:
         asyncio.run(try_out(load(template)))
     except TemplateError as error:
         return fault("tex", str(error), f"if a file of TeX is missing, {install}; else see docs/templates.md")
+    if shutil.which("chktex") is None:
+        return warning("tex", "papers can be built, and are checked less: chktex is missing", install)
     return ok("tex", f"a paper of two lines was set with the template {template}")
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from sandbox.isolation.bubblewrap import Sandbox, exposable, wrap
 from sandbox.isolation.probe import probed
 
-PACKAGES = "texlive-latex-base texlive-latex-recommended texlive-fonts-recommended latexmk poppler-utils"
+PACKAGES = "texlive-latex-base texlive-latex-recommended texlive-fonts-recommended latexmk chktex poppler-utils"
 EPOCH = "1577836800"
 """SOURCE_DATE_EPOCH of every paper: the same input gives the same bytes."""
 

@@ -17,6 +17,12 @@ OVERFULL = 10.0
 """Points that a line may stick out before it is a finding."""
 SHRUNK = 70
 """Percent of its size below which a table is a finding."""
+NEAR = 100
+"""Characters of a source line that a finding shows."""
+CHKTEX = {"16": "a formula is still open at the end of the paragraph", "18": "typed quotes: write ``...''",
+          "26": "a space stands before a punctuation mark"}
+"""The warnings of chktex that mean something in a body of model text; the others are matters of taste."""
+
 
 @dataclass(frozen=True)
 class Length:
@@ -69,6 +75,16 @@ def of_length(found: Length | None, template: Template) -> tuple[PaperFinding, .
     return (PaperFinding(blocks=True, text=(
         f"the main text takes {found.pages} pages, the limit is {template.page_limit}: shorten it by about "
         f"{max(over, 0.05):.1f} pages")),)
+
+
+def of_chktex(output: str, source: str = "") -> tuple[PaperFinding, ...]:
+    """Findings in chktex's lines `number:line`, each with its section and what stands there in paper.tex."""
+    lines, texts = re.findall(r"^(\d+):(\d+)$", output, re.MULTILINE), source.splitlines()
+    found = dict.fromkeys(
+        f"{section_at(source, int(line))}: {CHKTEX[number]}"
+        + (f", in {' '.join(texts[int(line) - 1].split())[:NEAR]!r}" if 0 < int(line) <= len(texts) else "")
+        for number, line in lines if number in CHKTEX)
+    return tuple(PaperFinding(text=text) for text in found)
 
 
 def section_at(source: str, line: int) -> str:

@@ -6,6 +6,7 @@ to the sources is removed before they change. A reader never finds half a file, 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -107,10 +108,11 @@ async def _compile(work: Path, made: Sources, parts: PaperParts, template: Templ
     placed = (*(f"fig:{one.name}" for one in parts.figures if not one.appendix),
               *(f"tab:{one.name}" for one in parts.tables))
     length = findings.length(work, placed)
+    fonts, style = await asyncio.gather(tex.run(["pdffonts", "paper.pdf"], work, timeout=30), _chktex(work))
     return Assessment(
         work / "paper.pdf", length.pages if length else None, (
-            *findings.of_log(log, made.files["paper.tex"]), *findings.of_length(length, template)),
-        length.pages - 1 + length.fill if length else None)
+            *findings.of_log(log, made.files["paper.tex"]), *findings.of_length(length, template),
+            *_type3(fonts.output), *style), length.pages - 1 + length.fill if length else None)
 
 
 def _failure(ran: tex.Ran, work: Path, timeout: float) -> str:
@@ -129,3 +131,20 @@ def _failure(ran: tex.Ran, work: Path, timeout: float) -> str:
         at = int(place[2]) - 1
         line = f" in: {lines[at].strip()[:200]!r}" if at < len(lines) else ""
     return f"TeX stopped at an error: {tex_error(ran.output)}{line}"
+
+
+async def _chktex(work: Path) -> tuple[PaperFinding, ...]:
+    chosen = [option for number in findings.CHKTEX for option in ("-w", number)]
+    try:
+        ran = await tex.run(["chktex", "-q", "-I0", "-n", "all", *chosen, "-f", "%n:%l\n", "paper.tex"], work,
+                            timeout=30)
+    except tex.TexMissing:
+        return ()
+    return findings.of_chktex(ran.output, (work / "paper.tex").read_text(encoding="utf-8"))
+
+
+def _type3(output: str) -> tuple[PaperFinding, ...]:
+    """A finding where pdffonts lists Type 3 fonts, which print and search badly."""
+    bad = [line.split()[0] for line in output.splitlines() if " Type 3 " in line]
+    return (PaperFinding(text=f"Type 3 fonts in the PDF ({', '.join(bad[:3])}): save figures with pdf.fonttype 42 or "
+                              "as PNG"),) if bad else ()

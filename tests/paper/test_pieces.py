@@ -21,7 +21,7 @@ from record.nouns.papers import PaperFinding
 from review.evidence import numbers
 from stages.paper.appendix import appendix
 from stages.paper.citations import bibliography, read_verified, reference
-from stages.paper.findings import of_log, section_at
+from stages.paper.findings import of_chktex, of_log, section_at
 from stages.paper.latex import Characters, escape, recorded
 from stages.paper.tables import CONSTANT, tables
 from stages.paper.template import load
@@ -206,11 +206,14 @@ def test_a_log_is_read():
     assert [(str(one), one.blocks) for one in of_log(log)] == [
         ("reference 'fig:x' is undefined and prints ??", True),
         ("a line sticks out by 31 pt, at lines 4--5: reword it", False)]
+    assert [str(one) for one in of_chktex("18:7\n2:9\n")] == ["paper.tex line 7: typed quotes: write ``...''"]
 
 
 def test_findings_name_the_section_and_those_of_the_appendix_say_so():
     source = "\\begin{abstract}\nWe ask.\n\\end{abstract}\n\n\\section{Results}\n\nIt is \"so\".\n\n\\section{End}\n"
     assert section_at(source, 2) == "abstract" and section_at(source, 9) == "section 'End'"
+    (quotes,) = of_chktex("18:7\n", source)
+    assert str(quotes) == "section 'Results': typed quotes: write ``...'', in 'It is \"so\".'"
     log = "Overfull \\hbox (31.4pt too wide) in paragraph at lines 7--8\n"
     (wide,) = of_log(log, source)
     assert wide.by_edit and str(wide) == "section 'Results': a line sticks out by 31 pt, at lines 7--8: reword it"
@@ -219,8 +222,10 @@ def test_findings_name_the_section_and_those_of_the_appendix_say_so():
 
 
 def test_words_that_a_text_quotes_do_not_hold_up_its_release():
-    """A finding may quote the draft: here a sentence that says what a finding about the length would say."""
-    quoted = PaperFinding(text="section 'Results': the limit is 'five', TeX stopped and prints ??")
+    """A chktex finding quotes the draft: here a sentence that says what a finding about the length would say."""
+    source = "\\section{Results}\n\nWhere the limit is \"five\", TeX stopped and prints ??.\n"
+    (quoted,) = of_chktex("18:3\n", source)
+    assert "the limit is" in str(quoted) and not quoted.blocks
     found = Assessment(Path("paper.pdf"), 3, (quoted,))
     assert reasons_against(found) == ()
     stopped = PaperFinding(text="a sentence in words of its own", blocks=True)
