@@ -155,4 +155,4 @@ async def _case(step: StepName, folder: Path, outcome: Outcome) -> Case:
     exhibits = [file_exhibit("task", folder / "task.md")]
     if outcome.code and (folder / outcome.code).is_dir():
         exhibits.append(code_exhibit(folder / outcome.code, case.guarded.paper.text))
-    return replace(case, name=outcome.document, exhibits=tuple(exhibits), read_on=True)
+    return replace(case, name=outcome.document, exhibits=tuple(exhibits))
