@@ -132,7 +132,7 @@ def _rows_of(path: Path, name: str, results: Results) -> Iterator[Row]:
         results.left_out.append(f"{name}: only its first {MOST_BYTES // 10**6} MB were read")
         text = text[:MOST_BYTES]
     if form in (".csv", ".tsv"):
-        yield from _table(text, "\t" if form == ".tsv" else ",")
+        yield from _table(list(csv.reader(io.StringIO(text), delimiter="\t" if form == ".tsv" else ",")), 1)
     elif form in (".json", ".yaml", ".yml"):
         yield from _walk(json.loads(text) if form == ".json" else yaml.safe_load(text), "")
     elif form == ".jsonl":
@@ -180,23 +180,20 @@ def _walk(value: Any, path: str, *, place: str = "") -> Iterator[Row]:
             yield from _walk(inner, f"{path}[{at}]", place=place)
 
 
-def _table(text: str, separator: str) -> Iterator[Row]:
-    rows = list(csv.reader(io.StringIO(text), delimiter=separator))
-    if not rows:
-        return
-    heads = rows[0]
-    if all(_float(cell) is not None for cell in heads if cell.strip()):
-        heads = [f"column {at}" for at in range(1, len(rows[0]) + 1)]
-    else:
-        rows = rows[1:]
-    for at, row in enumerate(rows, 2):
+def _table(rows: list[list[str]], begins: int, above: str = "") -> Iterator[Row]:
+    """The numbers of a table whose first row stands on line `begins`, named by the head of their column, if it has any,
+    and by the words of their row; `above` names the table."""
+    headed = any(cell.strip() and _float(cell) is None for cell in rows[0]) if rows else False
+    heads = rows[0] if headed else []
+    for at, row in enumerate(rows[headed:], begins + headed):
         named = (cell for cell in row if not re.search(r"\d", cell) or re.match(r"[A-Za-z]", cell.strip()))
         labels = " ".join(named)[:200]
-        for head, cell in zip(heads, row, strict=False):
+        for column, cell in enumerate(row):
+            head = heads[column].strip() if column < len(heads) else f"column {column + 1}"
             number = _float(cell)
-            found = [number] if number is not None else [one.value for one in numbers_of(cell, "results")]
-            for order, value in enumerate(found):
-                yield f"{head}|{labels}|{order}", f"{head} {labels}", value, f"line {at}, {head}"
+            for order, value in enumerate([number] if number is not None else [one.value for one in _logged(cell)]):
+                key = "|".join(part for part in (above, head, labels, str(order)) if part)
+                yield key, f"{above} {head} {labels}", value, f"line {at}, {head}"
 
 
 def _float(cell: str) -> float | None:
@@ -207,22 +204,16 @@ def _float(cell: str) -> float | None:
 
 
 def _lines(text: str) -> Iterator[Row]:
-    """The numbers of text. Lines that differ in their numbers only are the same kind of line; the heads of a table of
-    Markdown, or the words of the heading above, name its numbers as well."""
-    above, heads = "", list[str]()
-    for at, line in enumerate(text.split("\n"), 1):
+    """The numbers of text, those of tables of Markdown among them. Lines that differ in their numbers only are the same
+    kind of line; the words of the heading above name their numbers as well."""
+    above, rows = "", list[list[str]]()
+    for at, line in enumerate((*text.split("\n"), ""), 1):
         line = _LISTED.sub("", _STAMP.sub("", line[:4000]))
         if line.count("|") >= 2:
-            cells = line.strip().strip("|").split("|")
-            if not heads:
-                heads = cells
-            for column, cell in enumerate(cells):
-                head = heads[column] if column < len(heads) else ""
-                for order, number in enumerate(_logged(cell)):
-                    key = f"{above}|{cells[0].strip()}|{head.strip()}|{order}"
-                    yield key, f"{above} {cells[0]} {head}", number.value, f"line {at}"
+            rows.append(line.strip().strip("|").split("|"))
             continue
-        heads = []
+        yield from _table(rows, at - len(rows), above)
+        rows = []
         numbers = _logged(line)
         if not numbers and re.search(r"[A-Za-z]{3}", line):
             above = re.sub(r"^.*(?:INFO|WARNING|DEBUG)\W+", "", line).strip(" #*-=:")[:120]

@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from models.backend import Image
@@ -57,11 +58,9 @@ def file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
     """A task description or a log; of a long one head and tail. Raises `PaperError`."""
     if not path.exists():
         endings = (".log", ".txt", ".out") if kind == "log" else (".md", ".txt")
-        folder = path.parent
-        names = sorted(one.name for one in folder.iterdir() if one.suffix in endings) if folder.is_dir() else []
-        raise PaperError(f"there is no {path} for --{kind}: " + (
-            f"in {folder} there is {', '.join(names[:8])}{' and more' if len(names) > 8 else ''}" if names else
-            f"there is no {' or '.join(endings)} in {folder} either; give the path of a text file"))
+        names = sorted(one.name for one in path.parent.glob("*") if one.suffix in endings)[:8]
+        raise PaperError(f"there is no {path} for --{kind}: in {path.parent} there is " + (
+            ", ".join(names) or f"no {' or '.join(endings)} either; give the path of a text file"))
     text = _text(path, kind)
     if not text.strip():
         raise PaperError(f"{path} is empty: give --{kind} a file with text, or leave it out")
@@ -73,9 +72,7 @@ def file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
 
 def code_exhibit(folder: Path, paper: str) -> GuardedExhibit:
     """The files of a folder of code: names up to a bound, and the text of the most relevant. Raises `PaperError`."""
-    if not folder.exists():
-        raise PaperError(f"there is no {folder}: give --code the folder that holds the paper's code")
-    sizes = dict(_files(folder))
+    sizes = _sizes(folder)
     if not sizes:
         raise PaperError(f"there is no code in {folder}: give --code the folder that holds the paper's code")
     ranked = sorted(sizes, key=lambda name: (-_weight(name, paper), sizes[name], name))
@@ -99,21 +96,14 @@ def code_exhibit(folder: Path, paper: str) -> GuardedExhibit:
     return GuardedExhibit(Exhibit(kind="code", name=folder.name, text=shown, left_out=cut), removed)
 
 
-def _files(folder: Path) -> Iterator[tuple[str, int]]:
-    """Name and size in bytes of files that may be code, at most `MOST_ENTRIES`; links are passed by."""
+def _sizes(folder: Path) -> dict[str, int]:
+    """Bytes of files that may be code, by name, of at most `MOST_ENTRIES` files; links are passed by."""
     if folder.is_file():
-        yield folder.name, folder.stat().st_size
-        return
-    seen = 0
-    for root, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            seen += 1
-            path = Path(root, name)
-            if seen > MOST_ENTRIES:
-                return
-            if path.suffix.lower() in CODE and not path.is_symlink() and path.is_file():
-                yield path.relative_to(folder).as_posix(), path.stat().st_size
+        return {folder.name: folder.stat().st_size}
+    walked = (Path(root, name) for root, _, names in os.walk(folder) if "/." not in root[len(str(folder)):]
+              for name in names)
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in islice(walked, MOST_ENTRIES)
+            if path.suffix.lower() in CODE and not path.is_symlink() and path.is_file()}
 
 
 def _weight(name: str, paper: str) -> float:

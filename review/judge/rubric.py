@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from models.roles.judge import Rubric
 from review.judge.errors import RubricError
@@ -16,6 +16,7 @@ from review.judge.errors import RubricError
 RUBRICS = Path(__file__).parent / "rubrics"
 END_TO_END = RUBRICS / "end_to_end.toml"
 MOST_BYTES = 200_000
+_TABLES = TypeAdapter(dict[str, dict[str, Any]])
 _BAND = re.compile(r"(\d{1,3})(?:\s*-\s*(\d{1,3}))?")
 
 
@@ -41,19 +42,17 @@ def read_rubric(path: Path = END_TO_END) -> Rubric:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise RubricError(f"the rubric {path} is larger than {MOST_BYTES} bytes: shorten it")
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        return Rubric.model_validate(_typed(tomllib.loads(path.read_text(encoding="utf-8"))))
     except OSError as error:
         raise RubricError(f"cannot read the rubric {path}: {error.strerror}; give the path of a TOML file") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise RubricError(f"the rubric {path} is not TOML: {' '.join(str(error).split())}") from None
-    try:
-        return Rubric.model_validate(_typed(found))
-    except ValidationError as error:
-        first = error.errors()[0]
-        fault = f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
-        raise RubricError(f"the rubric {path}: {fault}; its form is in docs/judge.md") from None
     except ValueError as error:
-        raise RubricError(f"the rubric {path}: {error}; its form is in docs/judge.md") from None
+        fault = str(error)
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            fault = f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
+        raise RubricError(f"the rubric {path}: {fault}; its form is in docs/judge.md") from None
 
 
 def sha256_of(rubric: Rubric) -> str:
@@ -62,30 +61,26 @@ def sha256_of(rubric: Rubric) -> str:
 
 
 def _typed(found: dict[str, Any]) -> dict[str, Any]:
-    """The file's tables as the fields of a `Rubric`; what is not a table is left to the model to refuse."""
-    dimensions = found.get("dimensions")
-    if not isinstance(dimensions, dict):
+    """The file's tables as the fields of a `Rubric`. Raises `ValueError`."""
+    dimensions, checks, confidence = (
+        _TABLES.validate_python(table) for table in (
+            found.get("dimensions", {}), found.get("checks", {}), {"confidence": found.get("confidence", {})}))
+    if not dimensions:
         raise ValueError("it has no [dimensions.NAME] tables")
-    named = [{"name": name, **_scaled(table, f"dimensions.{name}")}
-             for name, table in cast("dict[str, Any]", dimensions).items()]
-    confidence = _scaled(found.get("confidence"), "confidence")
-    checks: Any = found.get("checks", {})
-    if not isinstance(checks, dict) or not all(
-            isinstance(table, dict) for table in cast("dict[str, Any]", checks).values()):
-        raise ValueError("checks are tables: [checks.NAME] with questions, yes and no")
-    return {**found, "dimensions": named, "confidence": confidence,
-            "checks": [{"name": name, **table} for name, table in cast("dict[str, dict[str, Any]]", checks).items()]}
+    return {**found, "dimensions": [{"name": name, **_scaled(table, name)} for name, table in dimensions.items()],
+            "confidence": _scaled(confidence["confidence"], "confidence"),
+            "checks": [{"name": name, **table} for name, table in checks.items()]}
 
 
-def _scaled(table: Any, where: str) -> dict[str, Any]:
-    """A table whose lines of bands are a list."""
-    bands = cast("dict[str, Any]", table).get("bands") if isinstance(table, dict) else None
+def _scaled(table: dict[str, Any], name: str) -> dict[str, Any]:
+    """A table whose lines of bands are a list. Raises `ValueError`."""
+    bands: Any = table.get("bands")
     if not isinstance(bands, dict):
-        raise ValueError(f"[{where}.bands] is missing: lines such as \"9-10\" = \"what it means\"")
+        raise ValueError(f"{name} has no bands: lines such as \"9-10\" = \"what it means\"")
     listed: list[dict[str, Any]] = []
     for key, text in cast("dict[str, Any]", bands).items():
         match = _BAND.fullmatch(key.strip())
         if match is None:
-            raise ValueError(f"[{where}.bands] has {key!r}, which is no score and no range such as \"9-10\"")
+            raise ValueError(f"the bands of {name} have {key!r}, which is no score and no range such as \"9-10\"")
         listed.append({"lowest": int(match[1]), "highest": int(match[2] or match[1]), "meaning": text})
-    return {**cast("dict[str, Any]", table), "bands": listed}
+    return {**table, "bands": listed}

@@ -15,7 +15,7 @@ from record.nouns.figures import AxesFacts, DrawnFacts, Figure, FigureFacts, Ove
 from review.figures import SEVERITIES, About, Kind, lint, lint_all, refusing, remarks
 from review.figures.colours import ciede2000, difference, lab
 from review.figures.findings import lacks_unit
-from review.figures.pixels import perceptual_hash, read_picture, same_picture
+from review.figures.pixels import read_picture, same_picture
 
 LINE = DrawnFacts(kind="line", label="plain", points=30, low=0.2, high=1.0, mean=0.4, first=1.0, last=0.2,
                   colour="#0072b2", line="-")
@@ -203,7 +203,7 @@ def test_the_same_picture_is_recognised_at_another_size_and_others_are_not(tmp_p
         image.resize((600, 400)).save(tmp_path / "c.png")
     a, b, c = (read_picture(tmp_path / f"{name}.png") for name in "abc")
     assert a and b and c and same_picture(a, c) and not same_picture(a, b)
-    assert perceptual_hash(np.zeros((64, 64))).shape == (255,) and first != other
+    assert first != other
 
 
 def test_the_same_data_drawn_otherwise_are_told_to_the_second_only(tmp_path: Path) -> None:
