@@ -29,7 +29,8 @@ def lint(figure: Figure, about: About | None = None, *, picture: Picture | None 
     elif not facts.axes:
         found.append(about.finding("unseen", figure.name, "was not saved by matplotlib: only its pixels were checked",
                                    "Draw it with matplotlib and save it with savefig."))
-    found += [*axes_findings(figure, about), *page_findings(figure, about)]
+    found += axes_findings(figure, about)
+    found += (about.finding(kind, figure.name, text, fix) for kind, text, fix in page_findings(figure, about))
     return (*found, *(picture_findings(figure, picture, about) if picture else ()))
 
 

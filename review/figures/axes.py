@@ -8,7 +8,10 @@ from collections.abc import Iterator
 
 from record.nouns.figures import AxesFacts, DrawnFacts, Figure
 from review.figures.colours import alike
-from review.figures.findings import About, LintFinding, lacks_unit, underscored
+from review.figures.findings import About, Kind, LintFinding, lacks_unit, underscored
+
+Fault = tuple[Kind, str, str]
+"""A kind, what is wrong in words that follow the place, and how to fix it."""
 
 MOST_SERIES = 8
 """More than that cannot be told apart in one axes."""
@@ -33,44 +36,42 @@ def axes_findings(figure: Figure, about: About) -> Iterator[LintFinding]:
             yield about.finding("empty", called, "is empty, it holds no finite data point",
                                 "Leave it out, or draw what was recorded.")
         elif one.visible:
-            for findings in (_text_findings, _series_findings, _data_findings):
-                yield from findings(one, called, about)
+            for kind, text, fix in (*_text_findings(one, about), *_series_findings(one), *_data_findings(one, about)):
+                yield about.finding(kind, called, text, fix)
     if axes and all(one.empty for one in axes) and not any(one.visible for one in axes):
         yield about.finding("empty", figure.name, "shows no data, all its axes are empty", "Leave it out.")
 
 
-def _text_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
+def _text_findings(axes: AxesFacts, about: About) -> Iterator[Fault]:
     sides = (("x", axes.xlabel, axes.xticks, axes.xwords), ("y", axes.ylabel, axes.yticks, axes.ywords))
     for side, text, ticks, words in sides:
         if not text.strip() and ticks != 0 and not words:
-            yield about.finding("label", called, f"has no {side} label", "Say in words what the axis shows.")
+            yield "label", f"has no {side} label", "Say in words what the axis shows."
         elif lacks_unit(text, about.metrics):
-            yield about.finding("unit", called, f"names no unit in its {side} label {text!r}",
-                                "Add it in brackets, e.g. 'Time (s)'.")
+            yield "unit", f"names no unit in its {side} label {text!r}", "Add it in brackets, e.g. 'Time (s)'."
     if axes.zlabel is not None and not axes.zlabel.strip():
-        yield about.finding("label", called, "has no z label", "Say in words what the axis shows.")
+        yield "label", "has no z label", "Say in words what the axis shows."
     texts = (("title", (axes.title,)), ("x label", (axes.xlabel,)), ("y label", (axes.ylabel,)),
              ("legend", (*axes.legend_entries,)), ("tick labels", axes.tick_words), ("notes", axes.notes))
     for what, shown in texts:
         wrong = [text for text in shown if underscored(text)]
         if wrong:
-            yield about.finding("underscore", called, f"shows an underscore in its {what} {wrong[0]!r}", "Write words.")
+            yield "underscore", f"shows an underscore in its {what} {wrong[0]!r}", "Write words."
 
 
-def _series_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
+def _series_findings(axes: AxesFacts) -> Iterator[Fault]:
     """What tells series apart: a legend, and for the closest two that only colours tell apart, these; not too many."""
     labelled_directly = sum(any(char.isalpha() for char in note) for note in axes.notes) >= axes.series
     if not axes.legend and not labelled_directly and _needs_legend(axes):
-        yield about.finding("legend", called, f"shows {axes.series} series without a legend",
-                            "Give each a label and call legend().")
+        yield "legend", f"shows {axes.series} series without a legend", "Give each a label and call legend()."
     if axes.covered > MOST_COVERED:
-        yield about.finding("covered", called, f"has {axes.covered:.0%} of its data under the legend",
-                            "Move the legend to a free place or outside of the axes.")
+        yield ("covered", f"has {axes.covered:.0%} of its data under the legend",
+               "Move the legend to a free place or outside of the axes.")
     for kind, seen, pair in alike(_by_colour_alone(axes)) if not labelled_directly else ():
         a, b = (one.label or one.colour for one in pair)
         how = "in print without colours" if kind == "grey" else f"with {seen}"
-        yield about.finding(kind, called, f"tells {a!r} and {b!r} apart by colours that look alike {how}",
-                            "Use other colours, and markers, line styles or hatches as well.")
+        yield (kind, f"tells {a!r} and {b!r} apart by colours that look alike {how}",
+               "Use other colours, and markers, line styles or hatches as well.")
 
 
 def _needs_legend(axes: AxesFacts) -> bool:
@@ -104,34 +105,31 @@ def _by_colour_alone(axes: AxesFacts) -> Iterator[tuple[DrawnFacts, DrawnFacts]]
                 yield other, one
 
 
-def _data_findings(axes: AxesFacts, called: str, about: About) -> Iterator[LintFinding]:
+def _data_findings(axes: AxesFacts, about: About) -> Iterator[Fault]:
     flat = [one for one in axes.drawn if one.constant and one.kind in ("line", "image", "area")
             and not _REFERENCE.search(one.label) and (one.label or len(axes.drawn) == 1)]
     if flat:
         names = dict.fromkeys(repr(one.label) if one.label else f"its {one.kind}" for one in flat)
-        yield about.finding("constant", called, f"shows the same value everywhere in {', '.join(names)}",
-                            "Check the array; say it in words if it is so.")
+        yield ("constant", f"shows the same value everywhere in {', '.join(names)}",
+               "Check the array; say it in words if it is so.")
     if _lacks_interval(axes, about):
-        yield about.finding("interval", called, "shows several runs without how much they differ",
-                            "Draw a band, error bars or all runs as points, and say which.")
+        yield ("interval", "shows several runs without how much they differ",
+               "Draw a band, error bars or all runs as points, and say which.")
     for kind, limits, scale in (("bar", axes.ylimits, axes.yscale), ("barh", axes.xlimits, axes.xscale)):
         drawn = any(one.kind == kind for one in axes.drawn)
         if drawn and limits is not None and scale == "linear" and (min(limits) > 0 or max(limits) < 0):
-            yield about.finding("origin", called, "has bars that do not start at zero",
-                                "Start at zero, or draw points with intervals.")
+            yield "origin", "has bars that do not start at zero", "Start at zero, or draw points with intervals."
             break
     cells = [one.points for one in axes.drawn if one.kind == "image" and not one.constant]
     framed = (axes.xticks or 0) + (axes.yticks or 0) > 0
     if cells and framed and not axes.colourbar and axes.note_count < 0.5 * min(cells):
-        yield about.finding("scale", called, "shows values as colours without a colour bar",
-                            "Add one with a label, or write the values into the cells.")
+        yield ("scale", "shows values as colours without a colour bar",
+               "Add one with a label, or write the values into the cells.")
     if axes.series > MOST_SERIES:
-        yield about.finding("crowded", called, f"shows {axes.series} series",
-                            f"Show at most {MOST_SERIES} in one panel.")
+        yield "crowded", f"shows {axes.series} series", f"Show at most {MOST_SERIES} in one panel."
     for side, ticks in (("x", axes.xticks), ("y", axes.yticks)):
         if ticks is not None and ticks > MOST_TICKS:
-            yield about.finding("crowded", called, f"has {ticks} tick labels along {side}",
-                                f"Label at most {MOST_TICKS}.")
+            yield "crowded", f"has {ticks} tick labels along {side}", f"Label at most {MOST_TICKS}."
 
 
 def _lacks_interval(axes: AxesFacts, about: About) -> bool:
@@ -153,28 +151,26 @@ LEAST_SHARE = 0.1
 _NAMED = 3
 
 
-def page_findings(figure: Figure, about: About) -> Iterator[LintFinding]:
+def page_findings(figure: Figure, about: About) -> Iterator[Fault]:
     """Texts cut off, on each other, too small; by the facts alone."""
     facts = figure.facts
     for text in filter(underscored, (*facts.words, *facts.scales)):
-        yield about.finding("underscore", figure.name, f"shows an underscore in {text!r}", "Write words.")
+        yield "underscore", f"shows an underscore in {text!r}", "Write words."
     for label in facts.scales:
         if lacks_unit(label, about.metrics):
-            yield about.finding("unit", figure.name, f"names no unit at its colour bar {label!r}",
-                                "Add it in brackets, e.g. 'Time (s)'.")
+            yield "unit", f"names no unit at its colour bar {label!r}", "Add it in brackets, e.g. 'Time (s)'."
     if facts.clipped:
         more = f" and {len(facts.clipped) - _NAMED} more" if len(facts.clipped) > _NAMED else ""
-        yield about.finding("clipped", figure.name, f"cuts off {', '.join(map(repr, facts.clipped[:_NAMED]))}{more}",
-                            "Make room with layout='constrained', a larger figure or shorter words.")
+        yield ("clipped", f"cuts off {', '.join(map(repr, facts.clipped[:_NAMED]))}{more}",
+               "Make room with layout='constrained', a larger figure or shorter words.")
     disturbed = [one for one in facts.overlaps if one.share >= LEAST_SHARE]
     if disturbed:
         pairs = [f"{one.a!r} on {one.b if one.b.startswith(('the ', 'another ')) else repr(one.b)}"
                  for one in disturbed]
-        yield about.finding("overlap", figure.name, f"has texts that overlap: {'; '.join(pairs[:_NAMED])}",
-                            "Make room, shorten, turn or leave out labels.")
+        yield ("overlap", f"has texts that overlap: {'; '.join(pairs[:_NAMED])}",
+               "Make room, shorten, turn or leave out labels.")
     font = facts.smallest_font
     if font is not None and (printed := font * about.printed(facts.width_inches)) < LEAST_POINTS:
-        yield about.finding(
-            "font", figure.name, f"has text of {printed:.1f} pt in print ({facts.smallest_text!r}: {font:g} pt in a "
-            f"figure {facts.width_inches:.1f} inches wide)",
-            f"Draw it {about.width_inches:g} inches wide or less, with fonts of 7 pt or more.")
+        small = f"{facts.smallest_text!r}: {font:g} pt in a figure {facts.width_inches:.1f} inches wide"
+        yield ("font", f"has text of {printed:.1f} pt in print ({small})",
+               f"Draw it {about.width_inches:g} inches wide or less, with fonts of 7 pt or more.")

@@ -18,7 +18,7 @@ import numpy as np
 from record.nouns.nodes import Finding
 from record.nouns.papers import AuditFacts
 from review.foreign.internal import Inconsistency, inconsistencies
-from review.foreign.matching import LIKELY, Operand, Values, nearest_step, statistics
+from review.foreign.matching import LIKELY, Operand, chance_of, matches, nearest_step, statistics
 from review.foreign.passages import Claim, claims_of, passages_of, sections_of
 from review.foreign.printed import numbers_of
 from review.foreign.results import ResultsError, Series, read_results, words_of
@@ -53,18 +53,16 @@ class _Index:
         self.sizes = [len(one.values) for one in series]
         self.owner = [one for one in series for _ in one.values]
         self.offset = [at for one in series for at in range(len(one.values))]
-        self.values = Values.of(self.flat)
 
     def look_up(self, claim: Claim) -> Verdict | None:
         """The place that the number is most likely from, and the chance that any number would have one there."""
-        matched = self.values.matches(claim.number)
+        matched = matches(self.flat, claim.number)
         if not matched:
             return None
         words = words_of(claim.context)
         shared = np.repeat([len(words & one.words) for one in self.series], self.sizes)
         most = max(int(shared[at]) for at in matched)
-        values = Values.of(self.flat[shared >= most]) if most >= 2 else self.values
-        chance = values.chance(claim.number)
+        chance = chance_of(self.flat[shared >= most] if most >= 2 else self.flat, claim.number)
         unwritten = [at for at in matched if not self.owner[at].written]
         measured = [at for at in unwritten if shared[at] >= max(2, most - 1)]
         at = max(measured or matched, key=lambda at: int(shared[at]))

@@ -31,46 +31,40 @@ NEIGHBOURS = 60
 """Numbers to either side that the chance is counted over."""
 
 
-@dataclass(frozen=True)
-class Values:
-    """Values sorted by size, with the index that each had."""
+Floats = NDArray[np.float64]
 
-    sizes: NDArray[np.float64]
-    signed: NDArray[np.float64]
-    order: NDArray[np.intp]
 
-    @classmethod
-    def of(cls, values: NDArray[np.float64]) -> Values:
-        order = np.argsort(np.abs(values), kind="stable")
-        return cls(np.abs(values)[order], values[order], order)
+def matches(values: Floats, number: Printed) -> list[int]:
+    """Indices of the values that the number is a rounding of, as it stands or as a percentage.
 
-    def matches(self, number: Printed) -> list[int]:
-        """Indices of the values that the number is a rounding of, as it stands or as a percentage."""
-        found: list[int] = []
-        for scale in scales(number):
-            low, high = number.span
-            begin, end = np.searchsorted(self.sizes, low / scale), np.searchsorted(self.sizes, high / scale, "right")
-            found += [int(self.order[at]) for at in range(begin, end) if _sign_agrees(number, float(self.signed[at]))]
-        return found
+    A printed sign must be the value's; a number without one may state the size of a fall.
+    """
+    low, high = number.span
+    sizes = np.abs(values)
+    near = np.any([(sizes >= low / scale) & (sizes <= high / scale) for scale in scales(number)], axis=0)
+    if number.sign:
+        near &= (values == 0) | ((values < 0) == (number.sign == "-"))
+    return np.flatnonzero(near).tolist()
 
-    def chance(self, number: Printed) -> float:
-        """How probable a match is for a number of this form, of as many places and as round: see the module."""
-        size = round(abs(number.value) / number.step) if number.step else 0
-        zeros = len(str(size)) - len(str(size).rstrip("0")) if size else 0
-        steps = {number.step, number.step * 10 ** zeros}
-        return max(1 / 9 if number.digits == 1 else 0.0, *(self._share(number, step) for step in steps))
 
-    def _share(self, number: Printed, step: float) -> float:
-        size, (least, most) = abs(number.value), number.span
-        grid = size + step * np.concatenate([np.arange(-NEIGHBOURS, 0), np.arange(1, NEIGHBOURS + 1)])
-        grid = grid[(grid >= size / 2) & (grid <= size * 2) & (grid > 0)]
-        if len(grid) < 4:
-            grid = step * np.arange(1, 10)
-        hit = np.zeros(len(grid), dtype=bool)
-        for scale in scales(number):
-            low = np.searchsorted(self.sizes, (grid - (size - least)) / scale, "left")
-            hit |= np.searchsorted(self.sizes, (grid + (most - size)) / scale, "right") > low
-        return float(hit.mean())
+def chance_of(values: Floats, number: Printed) -> float:
+    """How probable a match is for a number of this form, of as many places and as round: see the module."""
+    size = round(abs(number.value) / number.step) if number.step else 0
+    zeros = len(str(size)) - len(str(size).rstrip("0")) if size else 0
+    sizes = np.sort(np.abs(values))
+    return max(1 / 9 if number.digits == 1 else 0.0,
+               *(_share(sizes, number, step) for step in {number.step, number.step * 10 ** zeros}))
+
+
+def _share(sizes: Floats, number: Printed, step: float) -> float:
+    size, (least, most) = abs(number.value), number.span
+    grid = size + step * np.concatenate([np.arange(-NEIGHBOURS, 0), np.arange(1, NEIGHBOURS + 1)])
+    grid = grid[(grid >= size / 2) & (grid <= size * 2) & (grid > 0)]
+    if len(grid) < 4:
+        grid = step * np.arange(1, 10)
+    hits = [np.searchsorted(sizes, (grid + (most - size)) / scale, "right")
+            > np.searchsorted(sizes, (grid - (size - least)) / scale, "left") for scale in scales(number)]
+    return float(np.any(hits, axis=0).mean())
 
 
 def scales(number: Printed) -> tuple[float, ...]:
@@ -86,13 +80,7 @@ def scales(number: Printed) -> tuple[float, ...]:
 
 def agrees(number: Printed, value: float) -> bool:
     """Whether the number is a rounding of the value, as it stands or as a percentage."""
-    low, high = number.span
-    return _sign_agrees(number, value) and any(low / scale <= abs(value) <= high / scale for scale in scales(number))
-
-
-def _sign_agrees(number: Printed, value: float) -> bool:
-    """A printed sign must be the value's; a number without one may state the size of a fall."""
-    return not number.sign or value == 0 or (value < 0) == (number.sign == "-")
+    return bool(matches(np.array([value]), number))
 
 
 MOST_OPERANDS = 40
@@ -156,9 +144,9 @@ def lines_of(operands: Iterable[Operand]) -> list[tuple[str, list[Operand]]]:
 def best(number: Printed, steps: Iterable[Derived]) -> Derived | None:
     """The first step that the number is a rounding of, with the chance of any match among all of them; or None."""
     tried = list(steps)
-    values = Values.of(np.array([step.value for step in tried]))
-    matched = values.matches(number)
-    return replace(tried[min(matched)], chance=values.chance(number)) if matched else None
+    values = np.array([step.value for step in tried], dtype=np.float64)
+    matched = matches(values, number)
+    return replace(tried[matched[0]], chance=chance_of(values, number)) if matched else None
 
 
 def derived(number: Printed, operands: Sequence[Operand], *, change: bool = False) -> Iterator[Derived]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from review.foreign.matching import LIKELY, Values, agrees
+from review.foreign.matching import LIKELY, agrees, chance_of, matches
 from review.foreign.printed import Printed, numbers_of
 
 
@@ -64,16 +64,17 @@ def test_every_rounding_agrees_with_what_it_rounds(value: float, places: int):
 
 
 def test_the_chance_is_counted_over_numbers_of_the_same_form():
-    few, many = Values.of(np.array([0.8333, 0.5])), Values.of(np.arange(0.0, 1.0, 0.003))
+    few, many = np.array([0.8333, 0.5]), np.arange(0.0, 1.0, 0.003)
     number = one("of 0.833 now")
-    assert few.matches(number) == [0] and few.chance(number) == 0.0
-    assert many.chance(number) == pytest.approx(1 / 3, abs=0.05)
+    assert matches(few, number) == [0] and chance_of(few, number) == 0.0
+    assert chance_of(many, number) == pytest.approx(1 / 3, abs=0.05)
 
 
 def test_a_round_number_is_held_against_numbers_as_round():
-    tens = Values.of(np.arange(10.0, 1000.0, 10.0))
-    assert tens.chance(one("in 120 runs")) > 0.9 > LIKELY > tens.chance(Printed("123.4", 123.4, 0.1, digits=4))
+    tens = np.arange(10.0, 1000.0, 10.0)
+    assert chance_of(tens, one("in 120 runs")) > 0.9 > LIKELY > chance_of(
+        tens, Printed("123.4", 123.4, 0.1, digits=4))
 
 
 def test_one_digit_says_nothing_with_any_results():
-    assert Values.of(np.array([3.0])).chance(one("with 3 arms")) > LIKELY
+    assert chance_of(np.array([3.0]), one("with 3 arms")) > LIKELY
