@@ -50,16 +50,10 @@ class Answer(Frozen):
     colours: tuple[Colour, ...] = Field(min_length=2, max_length=3)
 
 
-class Seen(Frozen):
-    """What was read in a picture."""
+class Reading(Frozen):
+    """What was read in a picture or a long text."""
 
-    text: str = Field(description="what is written in the picture, or an empty string if you see no picture")
-
-
-class Needles(Frozen):
-    """What was found in a long text."""
-
-    words: tuple[str, ...] = Field(description="the code words in the order of the text; fewer where some are missing")
+    text: str = Field(description="what is asked for, as it is written there, or an empty string if you cannot see it")
 
 
 @dataclass(frozen=True)
@@ -146,11 +140,11 @@ def vision(model: Examined) -> Finding:
     fix = "--set models.vision=false (figures are then checked by the lint alone), or a model that sees"
     number = str(model.rng.randrange(1000, 10_000))
     try:
-        reply = asyncio.run(model.ask("What number is written in this picture? Give its digits.", Seen,
+        reply = asyncio.run(model.ask("What number is written in this picture? Give its digits.", Reading,
                                       (Image(picture(number)),)))
     except ModelError as error:
         return warning("vision", f"it does not take pictures: {error}", fix)
-    assert isinstance(reply.output, Seen)
+    assert isinstance(reply.output, Reading)
     if number not in "".join(reply.output.text.split()):
         return warning("vision", f"it answered {reply.output.text[:40]!r} to a picture of the number {number}", fix)
     return ok("vision", f"it read the number {number} in a picture")
@@ -184,30 +178,18 @@ def known(model: Examined) -> Finding:
 
 
 def probed(model: Examined) -> Finding:
-    """Whether a prompt as long as the longest of a run is read whole: three words are hidden at its beginning, middle
-    and end."""
-    words = [f"{model.rng.choice(_NOUNS)}-{model.rng.randrange(1000, 10_000)}" for _ in range(3)]
+    """Whether a prompt as long as the longest of a run is read whole: two numbers are hidden in it, at the beginning
+    and in the middle, where servers cut."""
+    numbers = [str(model.rng.randrange(100_000, 1_000_000)) for _ in range(2)]
+    hay = "The gauge at the weir was read again and the level had not changed since the morning. " * (CHARACTERS // 172)
+    text = "".join(f"\nThis is a code number: {number}\n{hay}" for number in numbers)
     prompt = f"a prompt of {count(CHARACTERS)} characters (about {count(NEEDED_TOKENS)} tokens)"
     try:
-        reply = asyncio.run(model.ask(haystack(words), Needles))
+        reply = asyncio.run(model.ask(f"{text}\n\nGive both code numbers that stand in the text above.", Reading))
     except ModelError as error:
         return warning("context", f"{prompt} got no answer: {error}", _LONGER)
-    assert isinstance(reply.output, Needles)
-    found = {word.strip().lower() for word in reply.output.words}
-    missing = [place for place, word in zip(("first", "middle", "last"), words, strict=True) if word not in found]
-    if missing:
-        return warning("context", f"{prompt} was not read whole: the {' and the '.join(missing)} of three hidden words "
-                                  "did not come back", _LONGER)
+    assert isinstance(reply.output, Reading)
+    if not all(number in reply.output.text for number in numbers):
+        return warning("context", f"{prompt} was not read whole: a number that was hidden in it did not come back",
+                       _LONGER)
     return ok("context", f"{prompt} was read whole")
-
-
-_NOUNS = ("amber", "birch", "copper", "delta", "ember", "falcon", "garnet", "harbor")
-_HAY = "The gauge at the weir was read again and the level had not changed since the morning. "
-
-
-def haystack(words: list[str]) -> str:
-    """A dull text of `CHARACTERS` with a code word at its beginning, middle and end."""
-    hay = _HAY * (CHARACTERS // len(_HAY) // 2)
-    first, middle, last = (f"\nThis is a code word: {word}\n" for word in words)
-    return (f"{first}{hay}{middle}{hay}{last}\n\n"
-            "Three code words stand in the text above, each as 'code word: ...'. Give all three.")

@@ -64,7 +64,7 @@ def answered(text: str) -> dict[str, Any]:
                 "colours": [{"name": "red", "warm": True}, {"name": "blue", "warm": False}]}
     if "picture" in text:
         return {"text": f"{drawn()}"}
-    return {"words": re.findall(r"a code word: (\S+)", text)}
+    return {"text": " and ".join(re.findall(r"a code number: (\d+)", text))}
 
 
 def drawn() -> int:
@@ -192,7 +192,7 @@ def test_a_context_is_probed_with_one_prompt_as_long_as_the_longest_of_a_run() -
 
 def test_a_server_that_truncates_silently_is_found_out() -> None:
     found = examined([reader(remembers=20_000)], probe=True)["context"]
-    assert found.grade == "warning" and "the first and the middle of three" in found.found
+    assert found.grade == "warning" and "was not read whole" in found.found
     assert "OLLAMA_CONTEXT_LENGTH" in found.fix
 
 
