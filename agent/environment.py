@@ -11,7 +11,8 @@ from pathlib import Path
 from record.fold.state import RunState
 from record.machine import Machine, Rate
 from sandbox.errors import GpuError
-from sandbox.gpus import Device, DriverNvml, cuda_visible_devices, select_devices, visible_devices
+from sandbox.gpu_leases import open_leases
+from sandbox.gpus import Device, cuda_visible_devices
 from sandbox.isolation.interpreter import interpreter, timed_rate
 from sandbox.isolation.limits import limits_of, machine_memory
 from sandbox.isolation.probe import BUBBLEWRAP
@@ -63,10 +64,8 @@ def rate_of(settings: SandboxSettings, *, at_once: int, known: Rate | None = Non
 
 def devices_of(settings: SandboxSettings) -> tuple[Device, ...]:
     """The GPUs that the settings choose; none where they cannot be asked for, which the executor says."""
-    if settings.device == "cpu":
-        return ()
     try:
-        return select_devices(visible_devices(DriverNvml().devices(), cuda_visible_devices()), settings.gpus)
+        return open_leases(settings, cuda_visible_devices()).devices
     except GpuError:
         return ()
 

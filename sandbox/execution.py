@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +69,6 @@ class Execution:
     evaluated: tuple[Measurement, ...] = ()
     """What frozen scorers gave afterwards."""
 
-    def stopped(self, reason: str) -> Execution:
-        """The same, ended by the watch of its job for the reason given."""
-        return replace(self, failure=Failure(kind="hopeless", message=reason))
-
 
 async def execute(
     kernel: Kernel, script: Script, source: str, *, limits: Limits, timeout: float, monitor: Monitor | None = None,
@@ -108,7 +104,7 @@ class _Running:
             seconds = time.monotonic() - began
             await asyncio.wait({listener}, timeout=_DRAIN if reply.done() else _POLL)
             if reason is not None:
-                return Execution(seconds, None, self._transcript).stopped(reason)
+                return Execution(seconds, Failure(kind="hopeless", message=reason), self._transcript)
             failure = watchdog.failure or self._failure(reply, death, timeout=timeout if late else None)
         finally:
             for task in (reply, death, listener, stopped):
@@ -134,15 +130,13 @@ class _Running:
             if self._transcript.chars > FLOOD_CHARS and not self._flooded:
                 self._flooded = True
                 self._kernel.process.kill_all()
-            if kind == "stream":
-                self._add_output(content["name"], content["text"])
-            elif kind in ("display_data", "execute_result"):
-                self._add_output("stdout", f"{content['data'].get('text/plain', '')}\n")
-
-    def _add_output(self, stream: str, text: str) -> None:
-        shown = plain_output(text)
-        self._transcript.add(stream, shown)
-        self._live.add(shown)
+            if kind in ("display_data", "execute_result"):
+                content = {"name": "stdout", "text": f"{content['data'].get('text/plain', '')}\n"}
+            elif kind != "stream":
+                continue
+            shown = plain_output(content["text"])
+            self._transcript.add(content["name"], shown)
+            self._live.add(shown)
 
     async def _death(self) -> int:
         while (code := self._kernel.process.exit_code()) is None:

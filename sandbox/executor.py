@@ -146,7 +146,8 @@ class LocalExecutor:
         try:
             if monitor is not None and not _hopeless(execution.failure):
                 reason = await monitor.last(execution.seconds)
-                execution = execution if reason is None else execution.stopped(reason)
+                if reason is not None:
+                    execution = replace(execution, failure=Failure(kind="hopeless", message=reason))
             if job.mode == "experiment" and execution.failure is None and scorers:
                 execution = await self._evaluated(script, execution, scorers)
             return await asyncio.to_thread(self._outcome, script, source, execution)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,8 @@ TAIL_CHARS = 4000
 """Characters of output that the record and prompts carry, from the end."""
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """A run of text of one stream."""
-
-    stream: str
-    text: str
+Chunk = tuple[str, str]
+"""A stream, and a run of its text."""
 
 
 @dataclass
@@ -48,29 +44,29 @@ class Transcript:
         """Take in some output."""
         room = self.limit // 2 - self._head_chars
         if room > 0:
-            self._head.append(Chunk(stream, text[:room]))
+            self._head.append((stream, text[:room]))
             self._head_chars += len(text[:room])
             text = text[room:]
         if text:
-            self._tail.append(Chunk(stream, text))
+            self._tail.append((stream, text))
             self._tail_chars += len(text)
         while (excess := self._tail_chars - self.limit // 2) > 0:
-            first = self._tail.popleft()
-            gone = min(excess, len(first.text))
-            if gone < len(first.text):
-                self._tail.appendleft(Chunk(first.stream, first.text[gone:]))
+            stream, text = self._tail.popleft()
+            gone = min(excess, len(text))
+            if gone < len(text):
+                self._tail.appendleft((stream, text[gone:]))
             self._tail_chars -= gone
             self.dropped += gone
 
     def pieces(self) -> list[Chunk]:
         """The kept output in order, neighbours of one stream joined, with a line for what was left out."""
-        gap = [Chunk("stderr", f"\n... [{self.dropped} characters of output left out] ...\n")] if self.dropped else []
-        runs = groupby([*self._head, *gap, *self._tail], key=lambda piece: piece.stream)
-        return [Chunk(stream, "".join(piece.text for piece in run)) for stream, run in runs]
+        gap = [("stderr", f"\n... [{self.dropped} characters of output left out] ...\n")] if self.dropped else []
+        runs = groupby([*self._head, *gap, *self._tail], key=itemgetter(0))
+        return [(stream, "".join(text for _, text in run)) for stream, run in runs]
 
     def text(self) -> str:
         """The kept output of both streams in order."""
-        return "".join(piece.text for piece in self.pieces())
+        return "".join(text for _, text in self.pieces())
 
     def tail(self, chars: int) -> str:
         """The last whole lines, in so many characters, as a terminal shows them: of a progress bar, its last state.
@@ -93,28 +89,24 @@ class LiveOutput:
     def __init__(self, path: Path | None, limit: int) -> None:
         """`limit` is in characters."""
         self._path, self._room = path, limit
-        self._file: int | None = None
         if path is not None:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
-                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+                path.touch(exist_ok=False)
 
     def add(self, text: str) -> None:
         """Show some output at once."""
-        if self._file is None or self._room <= 0:
-            return
-        with suppress(OSError):
-            os.write(self._file, text[: self._room].encode("utf-8", errors="replace"))
-        self._room -= len(text)
+        if self._path is not None and self._room > 0:
+            with suppress(OSError), open(self._path, "a", encoding="utf-8", errors="replace", newline="") as file:
+                file.write(text[:self._room])
+            self._room -= len(text)
 
     def close(self) -> None:
         """Take the file away: by now the output is, or will be, sealed with the attempt."""
-        if self._file is None or self._path is None:
-            return
-        os.close(self._file)
-        self._file = None
-        with suppress(OSError):
-            self._path.unlink(missing_ok=True)
+        path, self._path = self._path, None
+        if path is not None:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
 
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
@@ -126,8 +118,8 @@ def notebook(source: str, transcript: Transcript, failure: Failure | None) -> st
 
     library: Any = nbformat
     make = library.v4
-    outputs = [make.new_output("stream", name=piece.stream, text=plain_text(piece.text))
-               for piece in transcript.pieces()]
+    outputs = [make.new_output("stream", name=stream, text=plain_text(text))
+               for stream, text in transcript.pieces()]
     if failure is not None:
         name, _, value = failure.message.partition(": ")
         outputs.append(make.new_output("error", ename=plain_text(name), evalue=plain_text(value),

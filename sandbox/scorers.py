@@ -1,16 +1,7 @@
 """Scorers of the user's own: read, never run here, and frozen before any code of an experiment is written.
 
-A scorer is one Python file with a function and, at its top level, a literal `METRICS`:
-
-    TAKES = "artifact"                                   # or "predictions", which is the default
-    METRICS = {"episode_return": "higher", "falls": "lower"}
-
-    def evaluate(submission, truth):
-        "Mean return of the policy over 20 episodes. Submit an .npz with `weights` (8, 4)."
-        return {"episode_return": ..., "falls": ...}
-
-What the arguments hold is told in docs/evidence.md. The first paragraph of the docstring is shown to whoever writes
-experiments: it must say what to hand in.
+A scorer is one Python file with a function and, at its top level, a literal `METRICS`; docs/evidence.md shows one. The
+first paragraph of the docstring is shown to whoever writes experiments: it must say what to hand in.
 """
 
 from __future__ import annotations
@@ -23,7 +14,6 @@ from typing import Any, cast
 
 from record.nouns.data import MetricSpec, Scorer
 from record.syntax import parse
-from sandbox.data.own import OwnData
 from sandbox.datasets import Sources
 from sandbox.errors import DatasetError, SubmissionRefused
 from sandbox.metrics import METRICS
@@ -35,9 +25,8 @@ _BYTES = 2**20
 
 
 def scorers_of(sources: Sources, named: Iterable[str] = ()) -> dict[str, str]:
-    """Dataset -> `FILE:FUNCTION`: from own data, and from `NAME=FILE:FUNCTION` texts. Raises `DatasetError`."""
-    places = {name: source.spec.scorer for name, source in sources.items()
-              if isinstance(source, OwnData) and source.spec.scorer}
+    """Dataset -> `FILE:FUNCTION`, from `NAME=FILE:FUNCTION` texts. Raises `DatasetError`."""
+    places: dict[str, str] = {}
     for text in named:
         name, equals, place = text.partition("=")
         if not equals or name not in sources:
@@ -60,7 +49,7 @@ def read_scorer(dataset: str, place: str) -> tuple[Scorer, str]:
         text = content.decode()
         return _scorer(dataset, function, parse(text), hashlib.sha256(content).hexdigest()), text
     except (OSError, ValueError, SyntaxError, RecursionError) as error:
-        raise DatasetError(f"scorer of {dataset!r}: cannot read {place}: {error}") from None
+        raise DatasetError(f"scorer of {dataset!r}: cannot use {place}: {error}") from None
 
 
 def freeze(dataset: str, place: str, folder: Path) -> Scorer:

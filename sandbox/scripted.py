@@ -6,24 +6,14 @@ For benchmarks of the search, for tests, and to try settings of GPUs on a machin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from record.nouns.data import Measurement
 from record.nouns.nodes import Failure
 from sandbox.errors import ExecutorError, GpuError
 from sandbox.gpus import Device
-from sandbox.job import Job, Logged, Outcome, Progress, Slots, TooLate, Watch
-
-
-class ScriptedOutcome(NamedTuple):
-    """What a job comes to, with what a watch sees on the way: values, each at so many seconds after the start."""
-
-    delay: float
-    outcome: Outcome
-    logged: Sequence[tuple[float, Logged]] = ()
+from sandbox.job import Job, Outcome, Progress, Slots, TooLate, Watch
 
 
 class ScriptedExecutor:
@@ -35,8 +25,7 @@ class ScriptedExecutor:
     """
 
     def __init__(
-        self, script: Callable[[Job], ScriptedOutcome | tuple[float, Outcome]], *, slots: int = 1,
-        watch_seconds: float = 5.0,
+        self, script: Callable[[Job], tuple[float, Outcome]], *, slots: int = 1, watch_seconds: float = 5.0,
     ) -> None:
         self.slots = slots
         self.device = "cpu"
@@ -59,12 +48,11 @@ class ScriptedExecutor:
             self.most = max(self.most, self._holding)
             self.started.append(job.name)
             try:
-                written = self._script(job)
-                act = written if isinstance(written, ScriptedOutcome) else ScriptedOutcome(*written)
+                delay, outcome = self._script(job)
                 if job.watch is not None:
-                    return await self._watched(act, job.watch)
-                await self._pause(act.delay)
-                return act.outcome
+                    return await self._watched(delay, outcome, job.watch)
+                await self._pause(delay)
+                return outcome
             finally:
                 self._holding -= 1
 
@@ -78,18 +66,16 @@ class ScriptedExecutor:
         """End what still waits; idempotent."""
         self._closed.set()
 
-    async def _watched(self, act: ScriptedOutcome, watch: Watch) -> Outcome:
-        seconds = 0.0
-        while seconds + self._watch_seconds < act.delay:
-            await self._pause(self._watch_seconds)
-            seconds += self._watch_seconds
-            reason = watch(_glance(act, seconds))
+    async def _watched(self, delay: float, outcome: Outcome, watch: Watch) -> Outcome:
+        seconds, ended = 0.0, False
+        while not ended:
+            await self._pause(min(self._watch_seconds, delay - seconds))
+            seconds = min(seconds + self._watch_seconds, delay)
+            ended = seconds == delay
+            reason = watch(Progress(seconds, quiet=0.0 if ended else seconds, ended=ended))
             if reason is not None:
                 return Outcome(seconds=seconds, failure=Failure(kind="hopeless", message=reason))
-        await self._pause(act.delay - seconds)
-        reason = watch(replace(_glance(act, act.delay), quiet=0.0, ended=True))
-        return act.outcome if reason is None else replace(
-            act.outcome, failure=Failure(kind="hopeless", message=reason))
+        return outcome
 
     async def _pause(self, delay: float) -> None:
         if delay <= 0:
@@ -99,12 +85,6 @@ class ScriptedExecutor:
         except TimeoutError:
             return
         raise ExecutorError("the executor was closed while the job ran")
-
-
-def _glance(act: ScriptedOutcome, seconds: float) -> Progress:
-    seen = [(at, point) for at, point in act.logged if at <= seconds]
-    heard = max((at for at, _ in seen), default=0.0)
-    return Progress(seconds, quiet=seconds - heard, lines=tuple(point for _, point in seen))
 
 
 class ScriptedNvml:

@@ -88,7 +88,7 @@ class SandboxSettings(BaseModel):
     pretrained: WordList = ()
     """Pretrained models for `lab.pretrained`, as OWNER/NAME@REVISION: fetched from the hub before the run."""
     scorers: WordList = ()
-    """Scorers of your own for datasets that come with us, as DATASET=FILE.py:FUNCTION (docs/evidence.md)."""
+    """Scorers of your own, as DATASET=FILE.py:FUNCTION (docs/evidence.md)."""
     scorer_timeout: float = Field(default=900.0, gt=0)
     """Seconds of wall clock that a scorer of your own may take for one experiment, dataset and split."""
     data_bytes: int = Field(default=2 * 2**30, ge=1024)

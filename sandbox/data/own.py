@@ -6,6 +6,7 @@ Every fault is a `DatasetError` of one line that begins with the dataset's name 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -131,7 +132,7 @@ def _read(spec: DataSpec, limit: int) -> Examples:
                            "folders, splits are folders named train, validation and test around them")
     if kind == "images":
         return images.from_folder(images.pictures(path), path, limit)
-    return _folder_examples(path, scored=bool(spec.scorer))
+    return _folder_examples(path)
 
 
 def _kind(spec: DataSpec, path: Path) -> Literal["table", "npz", "saved", "images", "folder"]:
@@ -151,25 +152,19 @@ def _kind(spec: DataSpec, path: Path) -> Literal["table", "npz", "saved", "image
 
 
 def _resolved(path: Path) -> Path:
-    try:
-        place = path.resolve(strict=True)
-    except FileNotFoundError:
-        raise DatasetError(f"there is no file or folder {path}") from None
-    except (OSError, RuntimeError):
-        raise DatasetError(f"{path} cannot be opened: may you read it, and is it a link in a circle?") from None
+    place = Path(os.path.realpath(path))
     if not (place.is_file() or place.is_dir()):
-        raise DatasetError(f"{path} is neither a file nor a folder")
+        raise DatasetError(f"there is no file or folder {path}, or it cannot be opened")
     return place
 
 
-def _folder_examples(path: Path, *, scored: bool) -> Examples:
+def _folder_examples(path: Path) -> Examples:
     """A folder that the code reads by itself. We have no labels to score with; the user may have a scorer."""
     files = files_in(path, path)
     if not files:
         raise DatasetError("it is an empty folder")
     empty: NDArray[Any] = np.empty(0)
     kinds = sorted({file.suffix.lower() or "no ending" for file in files})
-    graded = "what its scorer does not give" if scored else "what it measures there"
     return replace(Examples(empty, empty, folder=path), columns=tuple(kinds), warnings=(
         f"a folder of {len(files)} files ({', '.join(kinds[:6])}) without labels that we know: the code reads it "
-        f"itself, so {graded} is graded `logged`",))
+        "itself, so what no scorer of yours computes is graded `logged`",))

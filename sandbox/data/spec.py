@@ -1,7 +1,6 @@
 """How a person names data of their own: on the command line, in the configuration file, and in an idea.
 
-`NAME=PATH[,target=COL][,group=COL][,time=COL][,split=COL][,task=classification|regression|none][,drop=COL]...
-[,scorer=FILE.py:FUNCTION]`, or
+`NAME=PATH[,target=COL][,group=COL][,time=COL][,split=COL][,task=classification|regression|none][,drop=COL]...`, or
 `NAME=hf:OWNER/SET[,config=..][,revision=..]...` for the Hugging Face hub; in a file the same as a mapping. A comma that
 no `key=` follows belongs to what stands before it, so paths and column names may hold commas.
 """
@@ -30,7 +29,7 @@ class DataSpec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(description="what plans and `lab.data` call it")
+    name: str = Field(default="", description="what plans and `lab.data` call it")
     path: Path | None = Field(default=None, description="a CSV, Parquet or NPZ file, or a folder")
     hub: str = Field(default="", description="a dataset of the Hugging Face hub, as owner/name")
     config: str = Field(default="", description="its configuration on the hub")
@@ -43,7 +42,6 @@ class DataSpec(BaseModel):
         default=None, description="None: seen from the target; none: a folder that the code gets as a path")
     drop: tuple[str, ...] = Field(default=(), description="columns to leave out")
     categorical: tuple[str, ...] = Field(default=(), description="columns of numbers that are codes")
-    scorer: str = Field(default="", description="FILE.py:FUNCTION that computes metrics of your own (docs/evidence.md)")
     sha256: str = Field(default="", description="of what was read when the run began; another one is refused")
 
     @model_validator(mode="after")
@@ -90,8 +88,6 @@ def spec_of(value: Any, folder: Path) -> DataSpec:
             fields[key] = [fields[key]]
     if isinstance(path := fields.get("path"), str | Path) and str(path):
         fields["path"] = Path.cwd() / folder / Path(path).expanduser()  # links are followed by who opens it
-    if isinstance(scorer := fields.get("scorer"), str) and scorer:
-        fields["scorer"] = str(Path.cwd() / folder / Path(scorer).expanduser())
     try:
         return DataSpec.model_validate(fields)
     except ValidationError as error:
@@ -112,8 +108,6 @@ def of_idea(named: Iterable[str], folder: Path) -> tuple[DataSpec, ...]:
     specs = specs_of(places, folder)
     root = folder.resolve()
     for spec in specs:
-        if spec.scorer:
-            raise DatasetError(f"the idea names a scorer for {spec.name!r}: give it yourself, with --data")
         if spec.path is not None and not spec.path.resolve().is_relative_to(root):
             raise DatasetError(f"the idea's data {spec.name!r} lie outside of the idea file's folder: give them "
                                f"yourself, with --data {spec.name}=PATH")
@@ -147,6 +141,4 @@ def _describe(error: ValidationError, fields: Mapping[str, Any]) -> str:
     if first["type"] == "extra_forbidden":
         known = ", ".join(option for option in DataSpec.model_fields if option not in ("name", "sha256"))
         return f"data {name!r}: there is no option {key!r}; there are {known}"
-    if first["type"] == "missing":
-        return f"data {fields!r} has no {key}: {_FORM}"
     return f"data {name!r}: {key}={first['input']!r} is wrong: {first['msg'].lower()}"

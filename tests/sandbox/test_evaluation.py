@@ -89,12 +89,12 @@ class Place:
         (root / "world" / "map.txt").write_text("5 fields")
         for name, text in scorers.items():
             (root / f"{name}.py").write_text(text)
-        spec = spec_of({"name": "grid", "path": "world", "task": "none",
-                        **({"scorer": "grid.py:walk"} if "grid" in scorers else {})}, root)
+        spec = spec_of({"name": "grid", "path": "world", "task": "none"}, root)
         self.sources = registry([spec])
         for name in ("grid", "digits"):
             materialise(name, views=root / "views", labels=root / "labels", seed=1, sources=self.sources)
-        given = ("digits=" + str(root / "digits.py:top_two"),) if "digits" in scorers else ()
+        functions = {"grid": "walk", "digits": "top_two"}
+        given = [f"{name}={root / name}.py:{functions[name]}" for name in scorers]
         for name, place in scorers_of(self.sources, given).items():
             freeze(name, place, root / "scorers")
 
@@ -240,8 +240,8 @@ def test_a_scorer_is_read_and_not_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "place", "words"), [
     (TOP_TWO, "own.py", "names no function: write FILE.py:FUNCTION"),
     (TOP_TWO, "own.py:other", "defines no function 'other'"),
-    (TOP_TWO, "gone.py:top_two", "cannot read .*gone.py"),
-    ("def (", "own.py:top_two", "cannot read"),
+    (TOP_TWO, "gone.py:top_two", "cannot use .*gone.py"),
+    ("def (", "own.py:top_two", "cannot use"),
     (TOP_TWO.replace("(submission, truth)", "(values)"), "own.py:top_two", "must take two arguments"),
     (TOP_TWO.replace("METRICS", "NUMBERS"), "own.py:top_two", "it needs METRICS"),
     (TOP_TWO.replace('"higher"', '"up"'), "own.py:top_two", "must be 'higher' or 'lower', not 'up'"),
@@ -256,12 +256,12 @@ def test_a_scorer_that_cannot_be_used_is_refused_in_words(tmp_path: Path, text: 
 
 
 def test_where_scorers_are_named(tmp_path: Path) -> None:
-    spec = spec_of("grid=world,task=none,scorer=grid.py:walk", tmp_path)
+    spec = spec_of("grid=world,task=none", tmp_path)
     sources = registry([spec])
-    named = scorers_in("digits=two.py:top_two", tmp_path)
+    named = scorers_in("grid=grid.py:walk,digits=two.py:top_two", tmp_path)
     assert scorers_of(sources, named) == {
         "grid": f"{tmp_path}/grid.py:walk", "digits": f"{tmp_path}/two.py:top_two"}
     with pytest.raises(DatasetError, match="two scorers"):
-        scorers_of(sources, ("grid=other.py:walk",))
+        scorers_of(sources, (*named, "grid=other.py:walk"))
     with pytest.raises(DatasetError, match=r"write DATASET=FILE.py:FUNCTION"):
         scorers_of(sources, ("nowhere=other.py:walk",))

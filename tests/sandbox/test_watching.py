@@ -15,13 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from record.nouns.data import Measurement
 from record.nouns.nodes import Failure
 from sandbox import monitor
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Logged, Outcome, Progress, Watch
 from sandbox.monitor import LINE, LOOK, POINTS, read_curves
-from sandbox.scripted import ScriptedExecutor, ScriptedOutcome
+from sandbox.scripted import ScriptedExecutor
 from tests.sandbox.conftest import SETTINGS, Store, eventually
 
 pytestmark = pytest.mark.slow
@@ -224,28 +223,12 @@ def test_what_is_read_is_bounded(tmp_path: Path) -> None:
 # --- written down ---------------------------------------------------------------------------------------------------
 
 
-def scripted(logged: tuple[tuple[float, Logged], ...], delay: float = 0.5) -> ScriptedExecutor:
-    done = Outcome(seconds=delay, measurements=(Measurement(
-        name="size", value=1, condition="method", dataset="digits", split="validation", seed=0, grade="logged"),))
-    return ScriptedExecutor(lambda job: ScriptedOutcome(delay, done, logged), watch_seconds=0.1)
-
-
 async def test_a_script_can_be_watched_and_ended(tmp_path: Path) -> None:
-    logged = ((0.05, Logged(CURVE, 1, 1.0)), (0.25, Logged(CURVE, 2, 9.0)))
-    watch = Watcher(lambda glance: any(one.value > 8 for one in glance.lines))
-    outcome = await scripted(logged).run(Job(name="a", folder=tmp_path, source={}, watch=watch))
-    assert [len(one.lines) for one in watch.seen] == [1, 1, 2]
-    assert [one.quiet for one in watch.seen] == pytest.approx([0.05, 0.15, 0.05])
+    executor = ScriptedExecutor(lambda job: (0.5, Outcome(seconds=0.5)), watch_seconds=0.1)
+    watch = Watcher(lambda glance: glance.seconds > 0.25)
+    outcome = await executor.run(Job(name="a", folder=tmp_path, source={}, watch=watch))
     assert outcome.failure == Failure(kind="hopeless", message="seen enough")
     assert outcome.seconds == pytest.approx(0.3) and outcome.measurements == ()
-
-
-async def test_a_script_that_runs_to_its_end_is_looked_at_once_more(tmp_path: Path) -> None:
     patient = Watcher()
-    outcome = await scripted(((0.45, Logged(CURVE, 1, 9.0)),)).run(
-        Job(name="a", folder=tmp_path, source={}, watch=patient))
-    assert outcome.failure is None
-    assert [(one.ended, len(one.lines)) for one in patient.seen] == [(False, 0)] * 4 + [(True, 1)]
-    strict = Watcher(lambda glance: glance.ended)
-    outcome = await scripted((), delay=0.0).run(Job(name="a", folder=tmp_path, source={}, watch=strict))
-    assert outcome.failure == Failure(kind="hopeless", message="seen enough")
+    assert (await executor.run(Job(name="a", folder=tmp_path, source={}, watch=patient))).failure is None
+    assert [glance.ended for glance in patient.seen] == [False] * 4 + [True]

@@ -94,7 +94,7 @@ def test_policies_go_from_the_flag_to_the_paper(tmp_path: Path) -> None:
     (tmp_path / "grid.py").write_text(WALK)
     settings = compose(environment={}, flags=LEAST | {
         "search.ablation.num_seeds": 0, "paper.missing_ablations": 0, "paper.citation_rounds": 0,
-        "data": [f"grid={tmp_path / 'world'},task=none,scorer={tmp_path / 'grid.py'}:walk"]})
+        "data": [f"grid={tmp_path / 'world'},task=none"], "sandbox.scorers": f"grid={tmp_path / 'grid.py'}:walk"})
     model = Walker()
 
     def opened(_: ModelSettings) -> Walker:
@@ -136,6 +136,6 @@ def test_a_scorer_that_cannot_be_used_ends_the_run_before_it_begins(tmp_path: Pa
 
     (tmp_path / "grid.py").write_text(WALK.replace("METRICS", "NUMBERS"))
     settings = compose(environment={}, flags=LEAST | {"sandbox.scorers": f"digits={tmp_path / 'grid.py'}:walk"})
-    with pytest.raises(DatasetError, match=r"scorer of 'digits' \(grid.py\): it needs METRICS"):
+    with pytest.raises(DatasetError, match=r"scorer of 'digits': cannot use .*grid.py:walk: it needs METRICS"):
         run.start(IDEA, settings, runs=tmp_path, name="own", listener=lambda event, state: None)
     assert not (tmp_path / "own").exists()

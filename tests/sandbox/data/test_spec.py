@@ -41,7 +41,7 @@ def test_a_path_may_hold_a_comma_and_the_hub_has_no_path(tmp_path: Path) -> None
     ("a=x.csv,target=y,group=y", "column 'y' is given two roles"),
     ("a=x.csv,target=y,drop=y", "column 'y' is given two roles"),
     ("a=x.csv,revision=v1", "config= and revision= belong to the hub"),
-    ({"name": "a"}, "data 'a' needs one of path and hub"), ({"path": "x.csv"}, "has no name"),
+    ({"name": "a"}, "data 'a' needs one of path and hub"), ({"path": "x.csv"}, "the name '' cannot be used"),
     (7, "data must be a text or a mapping, not 7"), (["a=x.csv", "a=y.csv"], "data 'a' is named twice"),
 ])
 def test_data_that_are_named_wrongly(tmp_path: Path, value: Any, words: str) -> None:
