@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf, isfinite
 from statistics import median
-from typing import NamedTuple
 
 Curve = tuple[str, str, str, str]
 """(dataset, condition, name, split)."""
@@ -25,24 +24,8 @@ FLOOR = 0.1
 """The least that the peers' spread is taken for, as a share of their median."""
 
 
-class Standing(NamedTuple):
-    """Where peers stood on one curve at one step; lower is better. `spread` is their median absolute deviation, at
-    least a tenth of the median."""
-
-    best: float
-    worst: float
-    median: float
-    spread: float
-    peers: int
-
-    @property
-    def bar(self) -> float:
-        """Above it a value is worse than that of every peer and far from their median. Without a spread, nothing is."""
-        return max(self.worst, self.median + FAR * self.spread) if self.spread > 0 else inf
-
-
-Peers = Mapping[Curve, Mapping[int, Standing]]
-"""Where comparable experiments stood on their loss curves.
+Peers = Mapping[Curve, Mapping[int, Sequence[float]]]
+"""The values of comparable experiments on their loss curves, by step.
 
 A step counts where at least three peers have a value at that very step, and it is not too early.
 """
@@ -53,24 +36,17 @@ def peers_of(logs: Iterable[Iterable[Point]]) -> Peers:
     values: dict[Curve, dict[int, list[float]]] = {}
     lengths: dict[Curve, list[int]] = {}
     for points in logs:
-        by_curve: dict[Curve, dict[int, float]] = {}
-        for curve, step, value in points:
-            if is_loss(curve):
-                by_curve.setdefault(curve, {})[step] = value
-        for curve, by_step in by_curve.items():
-            lengths.setdefault(curve, []).append(max(by_step))
-            for step, value in by_step.items():
-                values.setdefault(curve, {}).setdefault(step, []).append(value)
-    standings = {curve: {
-        step: _standing(known) for step, known in sorted(by_step.items())
-        if step >= EARLIEST * median(lengths[curve]) and len(known) >= FEWEST} for curve, by_step in values.items()}
-    return {curve: by_step for curve, by_step in standings.items() if by_step}
-
-
-def _standing(values: Sequence[float]) -> Standing:
-    middle = median(values)
-    spread = max(median(abs(value - middle) for value in values), FLOOR * abs(middle))
-    return Standing(min(values), max(values), middle, spread, len(values))
+        latest = {(curve, step): value for curve, step, value in points if is_loss(curve)}
+        last: dict[Curve, int] = {}
+        for (curve, step), value in latest.items():
+            last[curve] = max(step, last.get(curve, step))
+            values.setdefault(curve, {}).setdefault(step, []).append(value)
+        for curve, step in last.items():
+            lengths.setdefault(curve, []).append(step)
+    counting = {curve: {step: known for step, known in by_step.items()
+                        if step >= EARLIEST * median(lengths[curve]) and len(known) >= FEWEST}
+                for curve, by_step in values.items()}
+    return {curve: by_step for curve, by_step in counting.items() if by_step}
 
 
 def is_loss(curve: Curve) -> bool:
@@ -95,17 +71,19 @@ def verdict(points: Iterable[Point], peers: Peers) -> str | None:
         if not isfinite(value):
             return f"{_called(curve)} was {value} at step {step}, which is not finite"
         best[curve] = min(value, best.get(curve, inf))
-        standing = peers.get(curve, {}).get(step)
-        if standing is None:
+        known = peers.get(curve, {}).get(step)
+        if known is None:
             continue
-        if best[curve] <= standing.bar:
+        middle = median(known)
+        spread = max(median(abs(value - middle) for value in known), FLOOR * abs(middle))
+        if not spread or best[curve] <= max(*known, middle + FAR * spread):
             behind.discard(curve)
             continue
         behind.add(curve)
         if 2 * len(behind) >= len(peers):
-            return (f"{_called(curve)} was {best[curve]:.3g} at best by step {step}, {standing.peers} peers "
-                    f"had {standing.best:.3g} to {standing.worst:.3g} (median {standing.median:.3g}, "
-                    f"spread {standing.spread:.2g}); behind in {len(behind)} of {len(peers)} loss curves")
+            return (f"{_called(curve)} was {best[curve]:.3g} at best by step {step}, {len(known)} peers "
+                    f"had {min(known):.3g} to {max(known):.3g} (median {middle:.3g}, spread {spread:.2g}); behind in "
+                    f"{len(behind)} of {len(peers)} loss curves")
     return None
 
 

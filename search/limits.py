@@ -1,4 +1,4 @@
-"""Limits of a stage on model calls and time, and of the run on time. They hold because the worst case is set aside.
+"""Limits of a stage and of the run on time. They hold because what is expected is set aside.
 
 Reaching one is an event (`Limited`), since time decides it: a resumed run, in `ticket` order too, decides as before.
 What is begun has time to be finished, with the replicates that it owes. How long code runs is expected from what ran
@@ -7,14 +7,14 @@ before; as long as no node works there is nothing to set time aside for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import ceil, inf
 from statistics import median
 
 from record.fold.state import RunState
 from record.nouns.decisions import Action, Expand, Seen
-from record.nouns.nodes import STAGES, NodeKind, StageName
+from record.nouns.nodes import STAGES, StageName
 from search.replication import of_ablation, targets
 from search.settings import SearchSettings
 from search.tree import SEARCH_KINDS, View, view_of
@@ -38,28 +38,16 @@ Room = Callable[[Action], Refusal | None]
 
 @dataclass(frozen=True)
 class Limits:
-    """What one stage may take. `calls_of` says how many model calls a node of a kind may make at most.
+    """What one stage may take.
 
     While the first stage has nothing that works, its first debug only has to end within the time of the whole run.
     """
 
     seconds: float | None = None
     run_seconds: float | None = None
-    calls: int | None = None
-    calls_of: Mapping[NodeKind, int] = field(default_factory=dict[NodeKind, int])
-    calls_after: int = 0
-    """Calls set aside for what follows the search: comparisons, aggregate, summary."""
 
     def refuse(self, action: Expand, view: View, state: RunState, *, now: float) -> str | None:
         """Why a search node may not be begun, or None. `now`: active seconds of the run."""
-        if self.calls is not None:
-            # those made where the result is in, else the most that there may be
-            taken = sum(state.calls[node.decision] if node.finished else self.calls_of.get(node.kind, 0)
-                        for node in view.searched)
-            next_one = self.calls_of.get(action.kind, 0)
-            if taken + next_one + self.calls_after > self.calls:
-                return (f"limit of {self.calls} model calls: {taken} are made or set aside for nodes in flight, "
-                        f"{self.calls_after} for the report, and another node may need {next_one}")
         began = state.stages[action.stage].began
         if self.seconds is None or began is None:
             return None

@@ -20,8 +20,6 @@ class StageLimits(Frozen):
     """Hard limits of one stage, all that it tries included. Source of the counts: AI-Scientist-v2, table 3."""
 
     nodes: int = Field(default=12, ge=1, description="search nodes: drafts, debugs, improvements, tunings, ablations")
-    calls: int | None = Field(
-        default=None, ge=1, description="model calls, those of its report included; None: what its nodes can ask for")
     time_limit: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="seconds; None: 40 % of the run's time limit")
     num_seeds: int | None = Field(default=None, ge=0, description="replicates a target; None: search.num_seeds")

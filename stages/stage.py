@@ -12,19 +12,18 @@ from models.roles.assessing import COMPARE, CompareInputs, Preference
 from record.claims.means import winner
 from record.events.searching import Compared, Decided, Settled, WorkDone
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, summary_of
-from record.nouns.nodes import STAGES, Node, NodeKind, StageName
+from record.nouns.nodes import STAGES, Node, StageName
 from search.limits import Limits, Refusal, Room, too_late
 from search.policy import MissingAblations, policy_of
 from search.replication import unsettled
 from search.scheduler import Freed, Scheduler
 from search.settings import STAGE_SHARE
-from search.tree import COMPARISONS, SEARCH_KINDS, View
+from search.tree import SEARCH_KINDS, View
 from stages.bench import Bench, do_work, note_time
 from stages.briefs import node_brief, seen_by
 from stages.nodes.node import expand
 from stages.planned_ablations import plan_ablations
 from stages.report import reasons_for, summarise, whole_stage
-from stages.settings import PLANNINGS
 
 
 class NothingWorkedError(Exception):
@@ -137,16 +136,9 @@ def room_of(bench: Bench) -> Room:
 
 
 def limits_of(bench: Bench, stage: StageName) -> Limits:
-    """The hard limits of a stage, with the most model calls that a node of each kind makes."""
-    limits, replots = bench.search.limits(stage), bench.paper.replots
-    drawn = 2 * replots + 1  # every drawing is looked at, every further one is written
-    calls_of: dict[NodeKind, int] = dict.fromkeys(SEARCH_KINDS, drawn + 2)
-    calls_of["aggregate"] = drawn + 1
-    return Limits(
-        seconds=limits.time_limit or STAGE_SHARE * bench.run_seconds, run_seconds=bench.run_seconds,
-        calls=limits.calls,
-        calls_of=calls_of, calls_after=calls_of["aggregate"] + COMPARISONS + 1 + (
-            PLANNINGS if stage == "ablation" and bench.search.planned_ablations else 0))
+    """The hard limits of a stage."""
+    own = bench.search.limits(stage).time_limit
+    return Limits(seconds=own or STAGE_SHARE * bench.run_seconds, run_seconds=bench.run_seconds)
 
 
 async def compare(bench: Bench, decided: Decided) -> None:

@@ -18,7 +18,7 @@ from agent.audit import audit as audit_run
 from agent.cli.edge import DONE, FINDINGS
 from agent.cli.paper_commands import Audit
 from agent.cli.shown import answer, line, table
-from agent.cli.status import run_folder
+from agent.cli.status import events_of
 from record.errors import WrongUse
 from review.evidence.tex import TexError
 from review.foreign import ForeignAudit, audit_paper
@@ -38,7 +38,8 @@ def audit(asked: Audit) -> int:
         return FINDINGS if paper.findings else DONE
     if results is not None or code is not None:
         raise WrongUse(f"{path} is not a file: --results and --code go with a paper (.md, .tex, .pdf), not with a run")
-    report = audit_run(run_folder(path))
+    events_of(path)  # refused where it is none
+    report = audit_run(path)
     answer({"unbound": report.unbound, "released": report.released, "counts": report.counts,
             "findings": [asdict(finding) for finding in report.findings]}, run_lines(report), json=asked.json)
     return FINDINGS if report.findings else DONE

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
 
 from agent.branch import Addition, make, origin_of
 from agent.budget import check_priced
@@ -12,8 +10,7 @@ from agent.cli.checks import (
     check_gpus,
     check_isolation,
     check_name,
-    check_space,
-    check_template,
+    check_taken_up,
     check_writable,
     default_name,
     runs_folder_removed_if_refused,
@@ -21,10 +18,9 @@ from agent.cli.checks import (
 from agent.cli.commands import Branch
 from agent.cli.edge import say
 from agent.cli.run import show_while
-from agent.cli.status import run_folder
-from agent.data import check_unchanged
+from agent.cli.status import events_of
 from agent.run import resume
-from agent.settings import Settings, override
+from agent.settings import override
 from models.failover import open_backend
 from record import control
 from record.branching import PointError
@@ -44,9 +40,9 @@ AUTHOR = 64
 
 def branch(asked: Branch) -> int:
     run, point, note, flags = asked.run, asked.point, asked.note, asked.flags
-    parent = run_folder(run)
+    events_of(run)  # refused where it is none
     try:
-        origin = origin_of(parent, point)
+        origin = origin_of(run, point)
     except PointError as error:
         raise WrongUse(f"cannot branch {run} from {point[:40]!r}: {error}") from None
     state, by = origin.cut.state, control.user()
@@ -58,12 +54,20 @@ def branch(asked: Branch) -> int:
     written = None if asked.code is None else read_code(asked.code, author=_author(asked.author or by), note=note)
     settings = override(state.started.settings, state.overrides | flags)
     point_in_name = re.sub("[^A-Za-z0-9]", "", point)[:12]
-    root = (asked.runs or parent.resolve().parent) / (
+    root = (asked.runs or run.resolve().parent) / (
         f"{default_name(state.started.idea)[:60]}_from-{point_in_name}" if asked.name is None
         else check_name(asked.name))
     if root.exists():
         raise WrongUse(f"{root} exists already: choose another --name")
-    _check(settings, flags, root)
+    for key in flags:
+        if (why := FIXED.get(key.split(".")[0])) is not None:
+            raise WrongUse(f"--set {key}: {why}")
+    check_writable(root.parent)
+    check_taken_up(settings, flags, root)
+    open_backend(settings.models)
+    check_priced(settings)
+    check_gpus(settings)
+    check_isolation(settings.sandbox)
     with runs_folder_removed_if_refused(root.parent):
         try:
             make(origin, Addition(settings, flags, asked.seed, note, written, by), root)
@@ -71,7 +75,7 @@ def branch(asked: Branch) -> int:
             raise WrongUse(f"{root} exists already: choose another --name") from None
         except (RecordError, OSError) as error:
             raise WrongUse(f"no branch was made: {error}") from None
-    say(f"branch of {parent.resolve().name} at {point}: {len(state.nodes)} nodes are taken over")
+    say(f"branch of {run.resolve().name} at {point}: {len(state.nodes)} nodes are taken over")
     return show_while(lambda listener: resume(root, {}, listener=listener), root)
 
 
@@ -81,19 +85,3 @@ def _author(name: str) -> str:
         raise WrongUse(f"--author {name[:AUTHOR]!r} is no name: give who wrote it in at most {AUTHOR} "
                        "printable characters")
     return flat
-
-
-def _check(settings: Settings, overrides: dict[str, Any], root: Path) -> None:
-    """Refuse what cannot work. Raises `WrongUse`, `ModelConfigError`, `IsolationError`, `GpuError`."""
-    for key in overrides:
-        if (why := FIXED.get(key.split(".")[0])) is not None:
-            raise WrongUse(f"--set {key}: {why}")
-    check_writable(root.parent)
-    check_space(settings, root)
-    if "paper.template" in overrides:
-        check_template(settings.paper.template)
-    open_backend(settings.models)
-    check_priced(settings)
-    check_unchanged(settings)
-    check_gpus(settings)
-    check_isolation(settings.sandbox)

@@ -9,14 +9,15 @@ import asyncio
 import re
 import shutil
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from agent.budget import check_budget
 from agent.cli.edge import say
-from agent.data import survey
+from agent.data import check_unchanged, survey
 from agent.settings import Settings
 from literature.library import read_own
 from models.failover import open_backend
@@ -61,6 +62,14 @@ def check_parts(settings: Settings, *, template: bool = True) -> None:
     open_backend(settings.models)
     check_budget(settings)
     check_isolation(settings.sandbox)
+
+
+def check_taken_up(settings: Settings, flags: Mapping[str, Any], folder: Path) -> None:
+    """Refuse what cannot work in a folder with what a run began with and these flags."""
+    check_space(settings, folder)
+    if "paper.template" in flags:
+        check_template(settings.paper.template)
+    check_unchanged(settings)
 
 
 def check_template(name: str) -> None:

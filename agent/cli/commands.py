@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperGroup
 
 from agent.cli.options import MODEL, RUN, AsJson, Command, Config, RunPath
@@ -38,7 +39,7 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def scientist(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+    version: Annotated[bool, Option("--version", help="Print the version and exit.", is_eager=True)] = False,
 ) -> None:
     if version:
         print(f"scientist {version_of('scientist')}")
@@ -55,14 +56,14 @@ class Run(Command, to=app, work="agent.cli.run:run",
           settings=(*RUN, "seed", "bib", "template", "data", "context")):
     """Run an idea: experiments in four stages, then figures and a paper."""
 
-    idea: Annotated[Path, typer.Option(help="JSON as AI-Scientist-v2 writes it, one idea or a list.")]
-    idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None
+    idea: Annotated[Path, Option(help="JSON as AI-Scientist-v2 writes it, one idea or a list.")]
+    idea_idx: Annotated[int | None, Option(help="Which idea of a list, from 0.")] = None
     config: Config = None
-    runs: Annotated[Path, typer.Option(help="The folder in which the run's own folder is made.")] = Path("runs")
-    name: Annotated[str | None, typer.Option(help="Name of the run's folder; by default time and idea.")] = None
-    dry_run: Annotated[bool, typer.Option(
+    runs: Annotated[Path, Option(help="The folder in which the run's own folder is made.")] = Path("runs")
+    name: Annotated[str | None, Option(help="Name of the run's folder; by default time and idea.")] = None
+    dry_run: Annotated[bool, Option(
         "--dry-run", help="Only make and show the data plan (asks the planner), with a forecast of the run.")] = False
-    json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False
+    json: Annotated[bool, Option("--json", help="With --dry-run: print JSON.")] = False
 
 
 class Resume(Command, to=app, work="agent.cli.run:resume", settings=RUN):
@@ -75,15 +76,15 @@ class Branch(Command, to=app, work="agent.cli.branch:branch", settings=RUN):
     """Begin a new run from a point of another one, which stays as it is. Budget and time begin anew."""
 
     run: RunPath
-    point: Annotated[str, typer.Option(
+    point: Annotated[str, Option(
         "--from", metavar="NODE|STAGE", help="After a node's verdict, as n0012, or before a stage, as ablation.")]
-    code: Annotated[Path | None, typer.Option(
+    code: Annotated[Path | None, Option(
         help="A folder with an experiment.py of yours: the branch's first node.")] = None
-    author: Annotated[str | None, typer.Option(help="Who wrote it; by default your user name.")] = None
-    note: Annotated[str, typer.Option(help="A note for the next prompts of the stage.")] = ""
-    runs: Annotated[Path | None, typer.Option(help="Where the folder is made; by default beside RUN.")] = None
-    name: Annotated[str | None, typer.Option(help="Its name; by default time, idea and point.")] = None
-    seed: Annotated[int | None, typer.Option(
+    author: Annotated[str | None, Option(help="Who wrote it; by default your user name.")] = None
+    note: Annotated[str, Option(help="A note for the next prompts of the stage.")] = ""
+    runs: Annotated[Path | None, Option(help="Where the folder is made; by default beside RUN.")] = None
+    name: Annotated[str | None, Option(help="Its name; by default time, idea and point.")] = None
+    seed: Annotated[int | None, Option(
         min=0, help="Of its choices; by default a new one; with that of RUN it chooses as RUN did.")] = None
 
 
@@ -96,8 +97,8 @@ class Write(Command, to=app, work="agent.cli.run:write", settings=(*MODEL, "temp
 class Execute(Command, to=app, work="agent.cli.execute:execute", settings=("assignments", "data"), name="exec"):
     """Run a file exactly as a node would, as isolated. Shows what it printed and measured; exit 1 when it failed."""
 
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file, such as the experiment.py of a node.")]
-    timeout: Annotated[str | None, typer.Option(help="Wall clock: 90s, 5m; by default as for a node.")] = None
+    file: Annotated[Path, Argument(metavar="FILE", help="A Python file, such as the experiment.py of a node.")]
+    timeout: Annotated[str | None, Option(help="Wall clock: 90s, 5m; by default as for a node.")] = None
     config: Config = None
     json: AsJson = False
 
@@ -106,8 +107,8 @@ class Prefetch(Command, to=app, work="agent.cli.prefetch:prefetch", settings=("a
     """Fetch what a run needs from the Hugging Face hub. Datasets and pretrained models, for a machine without a
     network."""
 
-    file: Annotated[Path, typer.Argument(metavar="IDEA|CONFIG", help="An idea (.json) or a configuration (.yaml).")]
-    idea_idx: Annotated[int | None, typer.Option(help="Which idea of a list, from 0.")] = None
+    file: Annotated[Path, Argument(metavar="IDEA|CONFIG", help="An idea (.json) or a configuration (.yaml).")]
+    idea_idx: Annotated[int | None, Option(help="Which idea of a list, from 0.")] = None
     config: Config = None
 
 
@@ -115,9 +116,8 @@ class Doctor(Command, to=app, work="agent.cli.doctor:doctor", settings=MODEL):
     """Check whether this machine is fit for a run. With --model also the model, which is asked some small questions."""
 
     config: Config = None
-    runs: Annotated[Path, typer.Option(
-        help="Where runs are made: its disk and filesystem are checked.")] = Path("runs")
-    probe_context: Annotated[bool, typer.Option(
+    runs: Annotated[Path, Option(help="Where runs are made: its disk and filesystem are checked.")] = Path("runs")
+    probe_context: Annotated[bool, Option(
         "--probe-context", help="With --model: find out how long a prompt it really reads (up to 500 k characters).",
     )] = False
     json: AsJson = False
@@ -125,9 +125,9 @@ class Doctor(Command, to=app, work="agent.cli.doctor:doctor", settings=MODEL):
 
 # --- steering a run -------------------------------------------------------------------------------------------------
 
-Node = Annotated[str, typer.Argument(metavar="NODE", help="As the tree shows it: n0012.")]
-Reason = Annotated[str, typer.Option(help="Why; it is recorded.")]
-NeededReason = Annotated[str, typer.Option("--reason", help="Why, in a sentence: it is recorded and disclosed.")]
+Node = Annotated[str, Argument(metavar="NODE", help="As the tree shows it: n0012.")]
+Reason = Annotated[str, Option(help="Why; it is recorded.")]
+NeededReason = Annotated[str, Option("--reason", help="Why, in a sentence: it is recorded and disclosed.")]
 
 
 class Stop(Command, to=app, work="agent.cli.control:steer"):
@@ -158,7 +158,7 @@ class Mark(Command, to=app, work="agent.cli.control:steer"):
     run: RunPath
     node: Node
     reason: NeededReason
-    kind: Annotated[Literal["suspect", "closed"], typer.Option(
+    kind: Annotated[Literal["suspect", "closed"], Option(
         "--as", help="suspect: its numbers are not used; closed: nothing is built on it.")] = "suspect"
 
 
@@ -167,9 +167,8 @@ class Note(Command, to=app, work="agent.cli.control:steer"):
     rule of honesty gives way to it."""
 
     run: RunPath
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="Up to 1000 characters.")]
-    stage: Annotated[str, typer.Option(
-        help="preliminary, tuning, agenda, ablation; by default the current one.")] = ""
+    text: Annotated[str, Argument(metavar="TEXT", help="Up to 1000 characters.")]
+    stage: Annotated[str, Option(help="preliminary, tuning, agenda, ablation; by default the current one.")] = ""
 
 
 # --- looking at runs ------------------------------------------------------------------------------------------------
@@ -186,8 +185,7 @@ class Tree(Command, to=app, work="agent.cli.status:tree"):
     """Show the nodes of a run by stage. With state, metric and the path to the best."""
 
     run: RunPath
-    watch: Annotated[bool, typer.Option(
-        "--watch", "-w", help="Keep showing it until the run ends, or Ctrl-C.")] = False
+    watch: Annotated[bool, Option("--watch", "-w", help="Keep showing it until the run ends, or Ctrl-C.")] = False
     json: AsJson = False
 
 
@@ -195,15 +193,13 @@ class Logs(Command, to=app, work="agent.cli.status:logs"):
     """Show what happened in a run. An event a line, or a node's steps and output, also while it runs."""
 
     run: RunPath
-    node: Annotated[str | None, typer.Option(help="Only of this node, with its small steps and output.")] = None
-    follow: Annotated[bool, typer.Option(
-        "--follow", "-f", help="Keep printing until the run ends, or Ctrl-C.")] = False
-    last: Annotated[int | None, typer.Option(
-        "--last", "-n", min=0, help="Only the last lines; by default all.")] = None
+    node: Annotated[str | None, Option(help="Only of this node, with its small steps and output.")] = None
+    follow: Annotated[bool, Option("--follow", "-f", help="Keep printing until the run ends, or Ctrl-C.")] = False
+    last: Annotated[int | None, Option("--last", "-n", min=0, help="Only the last lines; by default all.")] = None
     json: AsJson = False
 
 
-class Why(Command, to=app, work="agent.cli.why:why"):
+class Why(Command, to=app, work="agent.cli.status:why"):
     """Show why a run is in its present state. What workers wait for, errors, baseline differences, next actions."""
 
     run: RunPath
@@ -213,21 +209,21 @@ class Why(Command, to=app, work="agent.cli.why:why"):
 class View(Command, to=app, work="agent.cli.status:view"):
     """Show runs in a browser. A page on this machine alone: tree, nodes, reports, cost, paper; live."""
 
-    place: Annotated[Path, typer.Argument(metavar="[RUN|DIR]", help="A run, or a folder of runs.")] = Path("runs")
-    port: Annotated[int, typer.Option(min=0, max=65535, help="To listen on; 0: any free one.")] = 0
-    read_only: Annotated[bool, typer.Option("--read-only", help="Without the buttons that steer a run.")] = False
+    place: Annotated[Path, Argument(metavar="[RUN|DIR]", help="A run, or a folder of runs.")] = Path("runs")
+    port: Annotated[int, Option(min=0, max=65535, help="To listen on; 0: any free one.")] = 0
+    read_only: Annotated[bool, Option("--read-only", help="Without the buttons that steer a run.")] = False
 
 
 class Export(Command, to=app, work="agent.cli.export:export"):
     """Write a run to files that others can look at. Its page, events, tree or folder; its nodes into a tracker."""
 
     run: RunPath
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's page in one file.")] = None
-    events: Annotated[Path | None, typer.Option(metavar="FILE", help="All events as JSON lines; - to print.")] = None
-    tree: Annotated[Path | None, typer.Option(metavar="FILE", help="The tree as JSON; - to print it.")] = None
-    zip: Annotated[Path | None, typer.Option(metavar="FILE", help="The run's folder, without its data.")] = None
-    with_data: Annotated[bool, typer.Option(
+    html: Annotated[Path | None, Option(metavar="FILE", help="The run's page in one file.")] = None
+    events: Annotated[Path | None, Option(metavar="FILE", help="All events as JSON lines; - to print.")] = None
+    tree: Annotated[Path | None, Option(metavar="FILE", help="The tree as JSON; - to print it.")] = None
+    zip: Annotated[Path | None, Option(metavar="FILE", help="The run's folder, without its data.")] = None
+    with_data: Annotated[bool, Option(
         "--with-data", help="In the zip also the data, withheld labels too, and documents.")] = False
-    mlflow: Annotated[str | None, typer.Option(metavar="DIR|URI", help="Into MLflow (extra mlflow).")] = None
-    wandb: Annotated[Path | None, typer.Option(metavar="DIR", help="Into W&B, offline (extra wandb).")] = None
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False
+    mlflow: Annotated[str | None, Option(metavar="DIR|URI", help="Into MLflow (extra mlflow).")] = None
+    wandb: Annotated[Path | None, Option(metavar="DIR", help="Into W&B, offline (extra wandb).")] = None
+    force: Annotated[bool, Option("--force", help="Replace what is there.")] = False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.cli.commands import Kill, Mark, Note, Pause, Stop
 from agent.cli.edge import DONE
-from agent.cli.status import run_folder
+from agent.cli.status import events_of, state_of
 from inspector.follow import process_on
 from inspector.text import plain, short
 from inspector.tree import SEARCH_KINDS, node_limit
@@ -16,7 +16,6 @@ from record.errors import WrongUse
 from record.events.running import Commanded
 from record.fold.state import RunState
 from record.nouns.nodes import STAGES
-from record.reading import read_state
 
 WAIT = 2.0
 """Seconds that a command waits for the run to take it."""
@@ -26,7 +25,8 @@ POLL = 0.05
 def steer(asked: Stop | Pause | Kill | Mark | Note) -> int:
     match asked:
         case Stop():
-            if process_on(run_folder(asked.run)) is None:  # nobody works on it, which is what was asked for
+            events_of(asked.run)  # refused where it is none
+            if process_on(asked.run) is None:  # which is what was asked for
                 print(f"nothing to stop: no process works on {asked.run}")
                 return DONE
             command = Commanded(verb="stop", text=asked.reason)
@@ -43,16 +43,15 @@ def steer(asked: Stop | Pause | Kill | Mark | Note) -> int:
 
 def ask(path: Path, command: Commanded) -> int:
     """Send a request to a run, and print what follows. Raises `WrongUse` where it could have no effect."""
-    folder = run_folder(path)
+    state, process = state_of(path), process_on(path)
     command = command.model_copy(update={"by": user()})
-    process, state = process_on(folder), read_state(folder)
     why = refused(state, command, working=process is not None)
     if why is not None:
         raise WrongUse(f"{path}: {why}")
     try:
-        file = send(folder, command)
+        file = send(path, command)
     except OSError as error:
-        raise WrongUse(f"{folder / 'control'} cannot be written to ({error.strerror}): only who started the "
+        raise WrongUse(f"{path / 'control'} cannot be written to ({error.strerror}): only who started the "
                        "run may steer it") from None
     target = command.target or state.stage if command.verb == "note" else command.target
     what, effect = f"{command.verb} {target}".strip(), _effect(path, command, state)
@@ -60,10 +59,10 @@ def ask(path: Path, command: Commanded) -> int:
         outcome = f"kept, and taken by the next 'scientist resume {path}'"
     elif not _taken(file):
         outcome = f"asked, not taken yet by {process}, which is busy; once it is, {effect}"
-    elif any(one.command.file == file.name for one in read_state(folder).steered):
+    elif any(one.command.file == file.name for one in state_of(path).steered):
         outcome = f"taken by {process}; {effect}"
     else:
-        raise WrongUse(f"it came too late and had no effect; see: scientist status {folder}")
+        raise WrongUse(f"it came too late and had no effect; see: scientist status {path}")
     print(plain(f"{what}: {outcome}"))
     return DONE
 

@@ -146,13 +146,11 @@ def _plan(plan: DataPlan) -> Iterator[tuple[str, str]]:
 def _dataset(facts: DatasetFacts) -> Iterator[tuple[str, str]]:
     sizes = ", ".join(f"{split} {size}" for split, size in facts.sizes.items())
     kind = f"{facts.classes} classes" if facts.classes else facts.task or "regression"
-    counted = ", ".join(f"{rows} {where}" for where, rows in facts.duplicates_by.items() if rows)
-    twins = f"duplicates: {counted}" if counted else "no duplicates"
-    if facts.duplicates:
-        twins = f"{facts.duplicates} examples of validation and test also stand in train" + (
-            f" ({twins})" if counted else "")
+    also = [f"{facts.duplicates} of validation and test also in train"] if facts.duplicates else []
+    twins = ", ".join([*also, *(f"{rows} {where}" for where, rows in facts.duplicates_by.items() if rows)]) or "none"
     rule = f"; {facts.split_rule}" if facts.split_rule else ""
-    yield "splits", f"{facts.name} ({facts.source}; {facts.features} features, {kind}): {sizes}; {twins}{rule}"
+    yield "splits", (f"{facts.name} ({facts.source}; {facts.features} features, {kind}): {sizes}; duplicates: {twins}"
+                     f"{rule}")
     yield "missing", _first([f"{name} {number}" for name, number in facts.missing.items()])
     for warning in facts.warnings:
         yield "warning", warning

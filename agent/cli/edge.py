@@ -51,28 +51,15 @@ def _saved(text: str, folder: Path | None) -> Path:
 
 def exit_code_of(error: BaseException) -> int:
     """Say an error in one line on stderr, and return the exit code that belongs to it."""
+    message = str(error)
+    if isinstance(error, TyperException):  # of a wrong command line also where its help is
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "scientist"
+        message = f"{error.format_message().rstrip('.')} (see: {command} --help)"
     if os.environ.get("SCIENTIST_DEBUG") == "1":
         traceback.print_exception(error)
-    say(_message(error))
+    say(message)
     return WRONG_USE if isinstance(error, WrongUse | TyperException) else FAILED
-
-
-def _message(error: BaseException) -> str:
-    """An error in words; of a wrong command line also where its help is."""
-    if not isinstance(error, TyperException):
-        return str(error)
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "scientist"
-    message = str(error.format_message()).rstrip(".")
-    for words, plain_words in _NUMBERS.items():
-        message = message.replace(words, plain_words)
-    return f"{message} (see: {command} --help)"
-
-
-_NUMBERS = {
-    "Input should be a valid integer, unable to parse string as an integer": "give a whole number, as 7",
-    "Input should be a valid number, unable to parse string as a number": "give a number, as 2.5"}
-"""What the command line's own parser says of numbers, and what that means."""
 
 
 def say(message: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import IO
 
 from agent.cli.commands import Export
 from agent.cli.edge import DONE, say, until_reader_gone
-from agent.cli.status import run_folder
+from agent.cli.status import state_of
 from agent.keys import NAMES
 from inspector.export.archive import event_lines, pack
 from inspector.export.html_file import page_of
@@ -24,8 +24,9 @@ from inspector.text import plain
 from inspector.tracking.logged import record_of
 from inspector.tree import tree_of
 from record.errors import WrongUse
+from record.fold.state import RunState
 from record.folder import RunFolder
-from record.reading import read_rows, read_state
+from record.reading import read_rows
 
 SHORTEST = 16
 """Characters of a key, at least, for which its value is searched in what is exported; shorter ones are placeholders."""
@@ -34,20 +35,36 @@ PRINTED = Path("-")
 
 
 def export(asked: Export) -> int:
-    folder = run_folder(asked.run).resolve()
+    folder = asked.run.resolve()
+    state = state_of(asked.run)
     _check(asked)
     secrets = keys_in(os.environ)
     rows = read_rows(RunFolder(folder).db)
     if any(secret.encode() in body.encode() for _, body in rows for secret in secrets):
         raise WrongUse(f"the log of {asked.run} holds the value of a key that is set here: nothing was exported")
-    made: list[str] = []
-    try:
-        with until_reader_gone():
-            for name in _exported(asked, folder, rows, secrets):
-                made.append(name)
-    except WrongUse as error:
-        before = f"; made before that, and left there: {', '.join(made)}" if made else ""
-        raise WrongUse(f"{error}{before}") from None
+    with until_reader_gone():
+        _texts(asked, state, rows)
+        if asked.html is not None:
+            _page(asked.html, folder, state, secrets, force=asked.force)
+        if asked.zip is not None:
+            with _whole(asked.zip, force=asked.force) as made:
+                packed = pack(folder, made, with_data=asked.with_data, secrets=[one.encode() for one in secrets])
+            for line in packed.left_out[:LISTED]:
+                say(f"left out: {line}")
+            if len(packed.left_out) > LISTED:
+                say(f"left out: {len(packed.left_out) - LISTED} more")
+            _told(asked.zip, f", {packed.files} files")
+        # each tracker is an extra that need not be installed
+        if asked.mlflow is not None:
+            from inspector.tracking.mlflow import to_mlflow
+
+            place = to_mlflow(record_of(folder), asked.mlflow, force=asked.force)
+            print(f"MLflow: {len(state.nodes)} nodes in {plain(place)}", flush=True)
+        if asked.wandb is not None:
+            from inspector.tracking.wandb import to_wandb
+
+            place = to_wandb(record_of(folder), asked.wandb, force=asked.force)
+            print(f"W&B (offline): {len(state.nodes)} nodes in {plain(place)}", flush=True)
     return DONE
 
 
@@ -80,51 +97,27 @@ def _check(asked: Export) -> None:
             raise WrongUse(f"{file} exists already: choose another path, or give --force")
 
 
-def _exported(
-    asked: Export, folder: Path, rows: Sequence[tuple[float, str]], secrets: Sequence[str]
-) -> Iterator[str]:
-    """What was asked for, made one after the other: the name of each when it is there. Raises `WrongUse`."""
-    state, force = read_state(folder), asked.force
+def _texts(asked: Export, state: RunState, rows: Sequence[tuple[float, str]]) -> None:
     texts: tuple[tuple[Path | None, Iterable[str]], ...] = (
         (asked.events, event_lines(rows)), (asked.tree, [tree_of(state).model_dump_json(indent=1)]))
     for file, lines in texts:
         if file == PRINTED:
             sys.stdout.writelines(f"{line}\n" for line in lines)
         elif file is not None:
-            with _whole(file, force=force) as made:
+            with _whole(file, force=asked.force) as made:
                 made.writelines(f"{line}\n".encode() for line in lines)
-            yield _told(file)
-    if asked.html is not None:
-        as_of = f"{datetime.fromtimestamp(state.last_at).astimezone():%Y-%m-%d %H:%M %Z}"
-        page = page_of(folder, as_of=as_of, version=state.version)
-        if any(secret in page.html for secret in secrets):
-            raise WrongUse(f"a file of {folder.name} holds the value of a key that is set here: no page was written")
-        with _whole(asked.html, force=force) as made:
-            made.write(page.html.encode())
-        left_out = f"; left out for their size: {', '.join(page.left_out)}" if page.left_out else ""
-        yield _told(asked.html, f", {page.pages} pages{left_out}")
-    if asked.zip is not None:
-        with _whole(asked.zip, force=force) as made:
-            packed = pack(folder, made, with_data=asked.with_data, secrets=[one.encode() for one in secrets])
-        for line in packed.left_out[:LISTED]:
-            say(f"left out: {line}")
-        if len(packed.left_out) > LISTED:
-            say(f"left out: {len(packed.left_out) - LISTED} more")
-        yield _told(asked.zip, f", {packed.files} files")
-    # each tracker is an extra that need not be installed
-    if asked.mlflow is not None:
-        from inspector.tracking.mlflow import to_mlflow
+            _told(file)
 
-        record = record_of(folder)
-        print(f"MLflow: {len(record.nodes)} nodes in {plain(to_mlflow(record, asked.mlflow, force=force))}", flush=True)
-        yield asked.mlflow
-    if asked.wandb is not None:
-        from inspector.tracking.wandb import to_wandb
 
-        record = record_of(folder)
-        print(f"W&B (offline): {len(record.nodes)} nodes in {plain(to_wandb(record, asked.wandb, force=force))}",
-              flush=True)
-        yield str(asked.wandb)
+def _page(file: Path, folder: Path, state: RunState, secrets: Sequence[str], *, force: bool) -> None:
+    as_of = f"{datetime.fromtimestamp(state.last_at).astimezone():%Y-%m-%d %H:%M %Z}"
+    page = page_of(folder, as_of=as_of, version=state.version)
+    if any(secret in page.html for secret in secrets):
+        raise WrongUse(f"a file of {folder.name} holds the value of a key that is set here: no page was written")
+    with _whole(file, force=force) as made:
+        made.write(page.html.encode())
+    left_out = f"; left out for their size: {', '.join(page.left_out)}" if page.left_out else ""
+    _told(file, f", {page.pages} pages{left_out}")
 
 
 @contextmanager
@@ -150,9 +143,7 @@ def _whole(path: Path, *, force: bool) -> Generator[IO[bytes]]:
             part.unlink(missing_ok=True)
 
 
-def _told(file: Path, what: str = "") -> str:
-    """The name of a file that is there now, of which one line is printed."""
+def _told(file: Path, what: str = "") -> None:
     size = file.stat().st_size
     shown = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
     print(f"{plain(str(file))}: {shown}{what}", flush=True)
-    return str(file)

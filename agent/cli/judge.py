@@ -13,7 +13,7 @@ from agent.cli.edge import DONE, FAILED, say
 from agent.cli.judge_table import audit_lines, lines, removed_lines
 from agent.cli.paper_commands import Judge
 from agent.cli.shown import answer
-from agent.cli.status import run_folder
+from agent.cli.status import state_of
 from agent.settings import compose, override
 from inspector.follow import process_on
 from models.offline.assessing import CONFIGURE
@@ -22,7 +22,7 @@ from models.settings import ModelSettings
 from record.errors import WrongUse
 from record.folder import RunFolder
 from record.nouns.papers import AuditFacts, Judgement, Panel
-from record.reading import RecordError, is_run, read_state
+from record.reading import RecordError, is_run
 from review.evidence.tex import TexError
 from review.foreign import audit_facts
 from review.judge import (
@@ -71,21 +71,20 @@ def judge(asked: Judge) -> int:
 
 
 def _judge_run(asked: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -> int:
-    folder = run_folder(path)
-    if (process := process_on(folder)) is not None:
+    state = state_of(path)
+    if (process := process_on(path)) is not None:
         raise WrongUse(f"{path} is being worked on by {process}: it judges its paper itself when it is done")
-    state = read_state(folder)
     if state.started is None or state.released is None:
         raise WrongUse(f"{path} has no paper yet: bring it to its end first: scientist resume {path}")
     settings = override(state.started.settings, state.overrides | asked.flags).models
-    report = audit(folder)
+    report = audit(path)
     findings = [f"{one.kind}, {one.where}: {one.what}" for one in report.findings]
     facts = AuditFacts(against="the record of its run", numbers=report.counts.get("numbers", 0),
                        counts=tuple(report.counts.items()), findings=tuple(findings[:LISTED_FINDINGS]),
                        more=max(0, len(findings) - LISTED_FINDINGS))
 
     async def work() -> Judgement | Panel:
-        case = await case_of(state, RunFolder(folder, state.version), rubric)
+        case = await case_of(state, RunFolder(path, state.version), rubric)
         case = await _with_material(case, asked, facts, look=not _is_offline(settings, judges))
         return await _judgement(case, settings, judges, asked.n, writers=state.models)
 

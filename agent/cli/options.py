@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
+from typer import Argument, Option
 
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, such as runs/NAME.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON (described in docs/command-line.md).")]
-Config = Annotated[Path | None, typer.Option(help="A YAML file of settings; ${NAME} is filled in.")]
-Context = Annotated[Path | None, typer.Option(
+RunPath = Annotated[Path, Argument(metavar="RUN", help="The folder of a run, such as runs/NAME.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON (described in docs/command-line.md).")]
+Config = Annotated[Path | None, Option(help="A YAML file of settings; ${NAME} is filled in.")]
+Context = Annotated[Path | None, Option(
     metavar="DIR", help="A folder of your papers (PDF) and notes, which are read first (docs/context.md).")]
 
 
 def _setting(key: str, kind: Any, help: str, *names: str, metavar: str | None = None) -> tuple[Any, str]:
-    return Annotated[kind, typer.Option(*names, metavar=metavar, help=help)], key
+    return Annotated[kind, Option(*names, metavar=metavar, help=help)], key
 
 
 SETTINGS: dict[str, tuple[Any, str]] = {

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from agent.cli.commands import app
 from agent.cli.options import MODEL, AsJson, Command, Config, Context, RunPath
@@ -23,17 +24,17 @@ class Trace(Command, to=app, work="agent.cli.trace:trace", context_settings={"ig
     """
 
     run: RunPath
-    number: Annotated[str, typer.Argument(metavar="NUMBER", help="As the paper prints it: 87.3, -0.021 or 5%.")]
+    number: Annotated[str, Argument(metavar="NUMBER", help="As the paper prints it: 87.3, -0.021 or 5%.")]
     json: AsJson = False
 
 
 class Audit(Command, to=app, work="agent.cli.audit:audit"):
     """Check a paper against its record or its result files. With findings, it exits 5."""
 
-    path: Annotated[Path, typer.Argument(
+    path: Annotated[Path, Argument(
         metavar="RUN|PAPER", help="The folder of a run, or a paper that is not ours (.md, .tex, .pdf).")]
-    results: Annotated[Path | None, typer.Option(help="Of a paper: the folder of its result files.")] = None
-    code: Annotated[Path | None, typer.Option(help="Of a paper: the folder of its Python code.")] = None
+    results: Annotated[Path | None, Option(help="Of a paper: the folder of its result files.")] = None
+    code: Annotated[Path | None, Option(help="Of a paper: the folder of its Python code.")] = None
     json: AsJson = False
 
 
@@ -42,27 +43,27 @@ class Reproduce(Command, to=app, work="agent.cli.reproduce:reproduce", settings=
     (docs/reproduce.md)."""
 
     run: RunPath
-    node: Annotated[list[str] | None, typer.Option(help="Only this node, as n0031; may be repeated.")] = None
-    limit: Annotated[int | None, typer.Option(min=1, help="Replicates at most of each configuration.")] = None
+    node: Annotated[list[str] | None, Option(help="Only this node, as n0031; may be repeated.")] = None
+    limit: Annotated[int | None, Option(min=1, help="Replicates at most of each configuration.")] = None
     json: AsJson = False
 
 
 class Judge(Command, to=app, work="agent.cli.judge:judge", settings=("model", "base_url")):
     """Score a paper by a rubric. For each dimension a score, a reason and a quote that is looked up in the paper."""
 
-    paper: Annotated[Path | None, typer.Argument(
+    paper: Annotated[Path | None, Argument(
         metavar="PAPER|RUN", help="A paper as PDF, LaTeX, Markdown or text, or the folder of a run.")] = None
-    rubric: Annotated[str, typer.Option(
+    rubric: Annotated[str, Option(
         metavar="NAME|FILE", help="The name of a bundled rubric ('list' shows them), or a TOML file (docs/judge.md).",
     )] = "end-to-end"
-    judges: Annotated[str, typer.Option(
+    judges: Annotated[str, Option(
         metavar="MODEL,...", help="Several judges: model strings, with @ADDRESS where one has its own.")] = ""
-    n: Annotated[int, typer.Option(help="How many times each judge is asked.")] = 1
-    task: Annotated[Path | None, typer.Option(help="The task that the paper answers, a text file.")] = None
-    code: Annotated[Path | None, typer.Option(help="The folder of the paper's code. Nothing is executed.")] = None
-    log: Annotated[Path | None, typer.Option(help="A log of the experiments, shown by head and tail.")] = None
-    results: Annotated[Path | None, typer.Option(help="The paper's result files, for the audit.")] = None
-    pages: Annotated[int | None, typer.Option(
+    n: Annotated[int, Option(help="How many times each judge is asked.")] = 1
+    task: Annotated[Path | None, Option(help="The task that the paper answers, a text file.")] = None
+    code: Annotated[Path | None, Option(help="The folder of the paper's code. Nothing is executed.")] = None
+    log: Annotated[Path | None, Option(help="A log of the experiments, shown by head and tail.")] = None
+    results: Annotated[Path | None, Option(help="The paper's result files, for the audit.")] = None
+    pages: Annotated[int | None, Option(
         min=0, max=40, help="How many pages of a PDF are shown as pictures to a model that sees (8).")] = None
     json: AsJson = False
 
@@ -72,14 +73,14 @@ class Ideate(Command, to=app, work="agent.cli.ideate:ideate",
     """Find ideas for a topic. They are looked up, and checked against this machine (--time-limit: of a run) and each
     other. Exits 3 where there are fewer than asked for."""
 
-    topic: Annotated[Path, typer.Option(help="A text file that describes a topic, as a call for papers does.")]
-    count: Annotated[int, typer.Option("-n", "--count", help="How many ideas.")] = 1
-    rounds: Annotated[int, typer.Option(help="Reflections on an idea at most.")] = 3
-    steps: Annotated[str, typer.Option(
+    topic: Annotated[Path, Option(help="A text file that describes a topic, as a call for papers does.")]
+    count: Annotated[int, Option("-n", "--count", help="How many ideas.")] = 1
+    rounds: Annotated[int, Option(help="Reflections on an idea at most.")] = 3
+    steps: Annotated[str, Option(
         metavar="STEPS", help="idea, or idea,literature,proposal: each a file, and a start for run.")] = "idea"
     context: Context = None
-    out: Annotated[Path | None, typer.Option(help="The folder; by default below --runs, by time and topic.")] = None
-    runs: Annotated[Path, typer.Option(help="Where a folder is made without --out.")] = Path("runs")
+    out: Annotated[Path | None, Option(help="The folder; by default below --runs, by time and topic.")] = None
+    runs: Annotated[Path, Option(help="Where a folder is made without --out.")] = Path("runs")
     config: Config = None
     json: AsJson = False
 
@@ -87,8 +88,8 @@ class Ideate(Command, to=app, work="agent.cli.ideate:ideate",
 class BibCheck(Command, to=bib, work="agent.cli.bib:check", settings=("assignments",), name="check"):
     """Verify a library. Title, authors and year against public catalogues; exit 5 where something may not be cited."""
 
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .bib file.")]
-    out: Annotated[Path | None, typer.Option(
+    file: Annotated[Path, Argument(metavar="FILE", help="A .bib file.")]
+    out: Annotated[Path | None, Option(
         help="Write the library here, each verified entry with the record of its verification.")] = None
     config: Config = None
     json: AsJson = False
@@ -101,7 +102,7 @@ class Compare(Command, to=app, work="evals.compare:compare", settings=("model", 
     """Compare runs side by side. Nodes, seeds, claims, scores, cost; with --model the papers are judged in pairs,
     in both orders."""
 
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN...", help="The folders of two or more runs.")]
+    runs: Annotated[list[Path], Argument(metavar="RUN RUN...", help="The folders of two or more runs.")]
     json: AsJson = False
 
 
@@ -109,27 +110,26 @@ class BenchMlr(Command, to=bench, name="mlr", work="evals.bench.command:bench_ml
                settings=(*MODEL, "workers", "gpus", "time_limit", "budget_usd")):
     """Take tasks from idea to paper and judge each step. Exits 1 where a step is missing (docs/bench.md)."""
 
-    tasks: Annotated[Path, typer.Option(help="A folder with a .md file for each task, as MLR-Bench's tasks/.")]
-    only: Annotated[list[str] | None, typer.Option(
+    tasks: Annotated[Path, Option(help="A folder with a .md file for each task, as MLR-Bench's tasks/.")]
+    only: Annotated[list[str] | None, Option(
         metavar="NAME|PATTERN", help="Only these tasks, as iclr2025_*; may be repeated.")] = None
-    steps: Annotated[str, typer.Option(
+    steps: Annotated[str, Option(
         help="What is judged; 'paper' alone is end to end.")] = "idea,proposal,experiment,paper"
-    out: Annotated[Path, typer.Option(
+    out: Annotated[Path, Option(
         help="The folder of all results; given again, the bench is continued.")] = Path("bench-mlr")
     config: Config = None
-    dry_run: Annotated[bool, typer.Option(
-        "--dry-run", help="Only print what is done and what would be done.")] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Only print what is done and what would be done.")] = False
     json: AsJson = False
 
 
 class JudgeAgreement(Command, to=app, work="evals.agreement.command:judge_agreement", name="judge-agreement"):
     """Compare a judge's scores with people's. Distances, rank correlation, bias, and controls (docs/agreement.md)."""
 
-    human: Annotated[Path, typer.Argument(
+    human: Annotated[Path, Argument(
         metavar="HUMAN.csv", help="reviewer_id, model_name, workshop_name and a column for each dimension.")]
-    judge: Annotated[Path, typer.Argument(
+    judge: Annotated[Path, Argument(
         metavar="JUDGE.csv", help="workshop_name, model_name and the same dimensions; one row a paper.")]
-    scale: Annotated[str, typer.Option(metavar="LOWEST-HIGHEST", help="Of the scores.")] = "1-10"
-    dimensions: Annotated[str, typer.Option(help="Only these, as clarity,overall; by default the human file's.")] = ""
-    plot: Annotated[Path | None, typer.Option(help="Draw it as well: a .png, .pdf or .svg.")] = None
+    scale: Annotated[str, Option(metavar="LOWEST-HIGHEST", help="Of the scores.")] = "1-10"
+    dimensions: Annotated[str, Option(help="Only these, as clarity,overall; by default the human file's.")] = ""
+    plot: Annotated[Path | None, Option(help="Draw it as well: a .png, .pdf or .svg.")] = None
     json: AsJson = False

@@ -17,7 +17,7 @@ from agent.cli.checks import check_isolation
 from agent.cli.edge import DONE, FINDINGS, say
 from agent.cli.paper_commands import Reproduce
 from agent.cli.shown import answer, line, table
-from agent.cli.status import run_folder
+from agent.cli.status import state_of
 from agent.data import provided, sources_of
 from agent.environment import SHOWN as IMPORTED
 from agent.environment import machine_of
@@ -27,7 +27,6 @@ from record.errors import WrongUse
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.machine import unlike as machines_unlike
-from record.reading import read_state
 from sandbox.datasets import files_of
 from sandbox.executor import LocalExecutor
 from stages.evidence.agreement import Number, Reproduction
@@ -39,15 +38,14 @@ SHOWN = 24
 
 
 def reproduce(asked: Reproduce) -> int:
-    folder = run_folder(asked.run)
-    state = read_state(folder)
+    run, state = asked.run, state_of(asked.run)
     if state.started is None or state.data_plan is None:
-        raise WrongUse(f"{asked.run} was cut off before it had a data plan: there is nothing to execute again")
+        raise WrongUse(f"{run} was cut off before it had a data plan: there is nothing to execute again")
     settings = override(state.started.settings, state.overrides | asked.flags)
     check_isolation(settings.sandbox)
     nodes = [one.id for one in chosen(state, tuple(asked.node or ()), limit=asked.limit)]
-    scratch, began = _scratch(folder), time.monotonic()
-    found = asyncio.run(_reproduced(state, nodes, settings, RunFolder(folder), scratch))
+    scratch, began = _scratch(run), time.monotonic()
+    found = asyncio.run(_reproduced(state, nodes, settings, RunFolder(run), scratch))
     # what came out otherwise is kept, to be looked into
     for folder in [scratch] if found.good else [scratch / name for name in ("data", "cache", "control")]:
         shutil.rmtree(folder, ignore_errors=True)

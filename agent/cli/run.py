@@ -14,8 +14,7 @@ from agent.cli.checks import (
     check_isolation,
     check_name,
     check_parts,
-    check_space,
-    check_template,
+    check_taken_up,
     default_name,
     runs_folder_removed_if_refused,
 )
@@ -23,8 +22,8 @@ from agent.cli.commands import Resume, Run, Write
 from agent.cli.control import ask
 from agent.cli.dry_run import show_plan
 from agent.cli.edge import INTERRUPTED, say, traceback_saved, unbreakable
-from agent.cli.status import run_folder
-from agent.data import check_unchanged, with_idea
+from agent.cli.status import state_of
+from agent.data import with_idea
 from agent.outlook import ahead_of
 from agent.run import resume as resume_run
 from agent.run import rewrite, start
@@ -69,11 +68,10 @@ def run(asked: Run) -> int:
 
 def resume(asked: Resume) -> int:
     run, flags = asked.run, asked.flags
-    folder = run_folder(run)
-    state = read_state(folder)
+    state = state_of(run)
     if state.started is None:
         raise WrongUse(f"{run} was cut off before it began: start it again with 'scientist run'")
-    if state.paused and process_on(folder) is not None:
+    if state.paused and process_on(run) is not None:
         if flags:
             raise WrongUse(f"a process works on {run}, which is paused: settings change with a new process; stop it "
                            "first, or resume without them")
@@ -81,22 +79,18 @@ def resume(asked: Resume) -> int:
     if "data" in flags:
         raise WrongUse("the data of a run are fixed when it begins: start another one with 'scientist run'")
     settings = override(state.started.settings, state.overrides | flags)
-    check_space(settings, folder)
-    if "paper.template" in flags:
-        check_template(settings.paper.template)
-    check_unchanged(settings)
-    scorers = RunFolder(folder).scorers
+    check_taken_up(settings, flags, run)
+    scorers = RunFolder(run).scorers
     copy_frozen(state.scorers, scorers, scorers)
     if state.phase != "done":  # otherwise nothing is executed any more, and the run may come from another machine
         check_gpus(settings)
         check_isolation(settings.sandbox)
-    return show_while(lambda listener: resume_run(folder, flags, listener=listener), folder)
+    return show_while(lambda listener: resume_run(run, flags, listener=listener), run)
 
 
 def write(asked: Write) -> int:
     run, flags = asked.run, asked.flags
-    folder = run_folder(run)
-    state = read_state(folder)
+    state = state_of(run)
     unwritten = state.phase == "write" and state.ended is not None
     if state.started is None or not (unwritten or state.phase == "done"):
         raise WrongUse(f"{run} is not at its end: bring it there first: scientist resume {run}")
@@ -107,7 +101,7 @@ def write(asked: Write) -> int:
                 template="paper.template" in flags or not state.template)
     # a run whose writer failed has no paper yet, so that there is nothing to write beside
     work = resume_run if unwritten else rewrite
-    return show_while(lambda listener: work(folder, flags, listener=listener), folder)
+    return show_while(lambda listener: work(run, flags, listener=listener), run)
 
 
 # --- what is shown --------------------------------------------------------------------------------------------------

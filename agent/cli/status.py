@@ -1,8 +1,9 @@
-"""`scientist status`, `tree`, `logs` and `view`: they read a record and change nothing."""
+"""`scientist status`, `tree`, `logs`, `view` and `why`: they read a record and change nothing."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from json import dumps
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from agent.cli.commands import Logs, Status, Tree, View
+from agent.cli.commands import Logs, Status, Tree, View, Why
 from agent.cli.edge import DONE, until_reader_gone
-from agent.outlook import ahead_of
+from agent.cli.shown import answer, first, line
+from agent.outlook import ahead_of, outlook
 from inspector.follow import process_on
 from inspector.live import is_ascii
 from inspector.live import watch as watch_tree
@@ -20,30 +22,42 @@ from inspector.logs import Printed
 from inspector.logs import logs as lines_of
 from inspector.render import print_lines, status_lines, tree_lines
 from inspector.status import status_of
-from inspector.tree import tree_of
+from inspector.text import duration, plain
+from inspector.tree import branch_text, tree_of
+from inspector.why import ErrorCount, why_of
+from inspector.why import Why as Reasons
+from record.claims.differences import Difference
 from record.errors import WrongUse
+from record.events import Event
 from record.fold.apply import fold
+from record.fold.state import RunState
 from record.folder import RunFolder
-from record.reading import RecordError, is_run, read_events, read_state
+from record.reading import RecordError, is_run, read_events
+
+MOST_COMPARED = 24
+MOST_WAITING = 16
 
 
-def run_folder(path: Path) -> Path:
-    """The path, where it is a run's folder. Raises `WrongUse`."""
+def events_of(path: Path) -> list[tuple[Event, float]]:
+    """The log of a run's folder. Raises `WrongUse` for a path that is none."""
     wrong = (f"there is no folder {path}" if not path.exists() else f"{path} is a file" if not path.is_dir() else
              "" if is_run(path) else f"{path} is no run (it holds no run.db)")
     if wrong:
         raise WrongUse(f"{wrong}: give the folder of a run, as runs/NAME")
     try:
-        read_events(RunFolder(path).db)
+        return read_events(RunFolder(path).db)
     except RecordError as error:
         raise WrongUse(str(error)) from None
-    return path
+
+
+def state_of(path: Path) -> RunState:
+    """The state of the run in a folder. Raises `WrongUse` for a path that is none."""
+    return fold(events_of(path))
 
 
 def status(asked: Status) -> int:
-    folder = run_folder(asked.run)
-    events = read_events(RunFolder(folder).db)
-    found = status_of(str(asked.run), events, process_on(folder), now=time.time(), last=8)
+    events, run = events_of(asked.run), asked.run
+    found = status_of(str(run), events, process_on(run), now=time.time(), last=8)
     found = found.model_copy(update={"ahead": ahead_of(fold(events))})
     if asked.json:
         print(found.model_dump_json(indent=1))
@@ -53,13 +67,12 @@ def status(asked: Status) -> int:
 
 
 def tree(asked: Tree) -> int:
-    folder, console = run_folder(asked.run), Console()
     if asked.watch and asked.json:
         raise WrongUse("--watch goes without --json; for JSON as it comes: scientist logs RUN --follow --json")
-    found = tree_of(read_state(folder))
+    found, console = tree_of(state_of(asked.run)), Console()
     if asked.watch:
         with until_reader_gone():
-            watch_tree(folder, console)
+            watch_tree(asked.run, console)
     elif asked.json:
         print(found.model_dump_json(indent=1))
     else:
@@ -68,27 +81,27 @@ def tree(asked: Tree) -> int:
 
 
 def logs(asked: Logs) -> int:
-    folder, node = run_folder(asked.run), asked.node
-    if node is not None and node not in (nodes := read_state(folder).nodes):
+    nodes, node = state_of(asked.run).nodes, asked.node
+    if node is not None and node not in nodes:
         there = f"it has {min(nodes)} to {max(nodes)}: see scientist tree {asked.run}" if nodes else "it has none yet"
         raise WrongUse(f"{asked.run} has no node {node!r}; {there}")
     console = Console(soft_wrap=True, highlight=False)
     with until_reader_gone():
-        for line in lines_of(folder, node=node, every=asked.json, follow=asked.follow, last=asked.last):
-            if line is None:
+        for one in lines_of(asked.run, node=node, every=asked.json, follow=asked.follow, last=asked.last):
+            if one is None:
                 console.file.flush()
-            elif isinstance(line, Printed):
-                output = {"type": "output", "node": line.node, "attempt": line.attempt, "text": line.text}
+            elif isinstance(one, Printed):
+                output = {"type": "output", "node": one.node, "attempt": one.attempt, "text": one.text}
                 if asked.json:
                     print(dumps(output, ensure_ascii=False))
                 else:
-                    console.print(Text(f"  | {line.text}"))
+                    console.print(Text(f"  | {one.text}"))
             elif asked.json:
-                at = datetime.fromtimestamp(line.at, UTC).isoformat(timespec="milliseconds")
-                print(dumps(line.model_dump() | {"at": at}, ensure_ascii=False))
+                at = datetime.fromtimestamp(one.at, UTC).isoformat(timespec="milliseconds")
+                print(dumps(one.model_dump() | {"at": at}, ensure_ascii=False))
             else:
-                time_of_day = Text(f"{datetime.fromtimestamp(line.at):%Y-%m-%d %H:%M:%S}  ", style="dim")
-                console.print(time_of_day.append(line.text or line.type, style="not dim"))
+                time_of_day = Text(f"{datetime.fromtimestamp(one.at):%Y-%m-%d %H:%M:%S}  ", style="dim")
+                console.print(time_of_day.append(one.text or one.type, style="not dim"))
     return DONE
 
 
@@ -105,6 +118,64 @@ def view(asked: View) -> int:
     if not place.is_dir():
         raise WrongUse(f"there is no folder {place}: give the folder of a run, or one that holds runs")
     if is_run(place):
-        run_folder(place)  # one that cannot be read is refused before anything is served
+        events_of(place)  # one that cannot be read is refused before anything is served
     serve(place.resolve(), port=asked.port, tell=announce, read_only=asked.read_only)
     return DONE
+
+
+# --- why ------------------------------------------------------------------------------------------------------------
+
+
+def why(asked: Why) -> int:
+    events, run = events_of(asked.run), asked.run
+    found = why_of(str(run), events, process_on(run), outlook=outlook(fold(events)), now=time.time())
+    answer(found, why_lines(found), json=asked.json)
+    return DONE
+
+
+def why_lines(found: Reasons) -> Iterator[Text]:
+    """The answer as a page of text."""
+    who = f"running ({plain(found.process)})" if found.process else f"{found.condition}, no process works on it"
+    yield Text(f"{plain(found.run)}: ", style="bold") + Text(f"{who}, phase {found.phase}", style="not bold")
+    yield from (Text(branch_text(one), style="dim") for one in found.ancestry)
+    if found.paused:
+        yield line(f"paused: {found.paused}", "bold yellow")
+    doing = "calling the model, or working on its answer" if found.process else "started; resume continues it"
+    best = f" ({found.best}, validation)" if found.best else ""
+    waiting = [Text.assemble((f"{one.node} {one.kind} ", "bold"),
+                             f"{one.step}: {plain(one.detail)} (for {duration(one.since)})") for one in found.waiting]
+    for title, body in (
+            ("answers", [line(one) for one in found.answers]),
+            ("slots", [line(f"{one.number}: {one.why}") for one in found.slots]),
+            ("unfinished", first(waiting, MOST_WAITING)),
+            ("under way" if found.process else "unfinished steps", [line(f"{one}: {doing}") for one in found.work]),
+            ("errors", [text for one in found.errors for text in _error(one)] or [Text("none", style="dim")]),
+            (f"baseline difference{best}", first([_compared(one) for one in found.comparisons], MOST_COMPARED)
+             or [Text("no node works yet that could be compared", style="dim")]),
+            ("next", [line(f"{number}. {one}") for number, one in enumerate(found.next, 1)])):
+        if body:
+            yield Text(title, style="cyan")
+            yield from (Text("  ") + text for text in body)
+
+
+def _error(one: ErrorCount) -> list[Text]:
+    nodes = ", ".join(one.nodes) + (", ..." if one.count > len(one.nodes) else "")
+    head = Text(f"{one.kind} {one.count}", style="red")
+    fixed = "" if one.kind == "killed" else f"; {one.fixed} fixed by debugging"  # what a person killed has no bug
+    head.append(f" ({nodes}{fixed}): {one.message}", style="default")
+    return [head, *(Text(f"    {line}", style="dim") for line in one.example)]
+
+
+def _compared(one: Difference) -> Text:
+    line = Text(f"{plain(one.dataset)} {plain(one.condition)} - {plain(one.other)}: ")
+    line.append(f"{plain(one.name)} {one.mean:+.4g}", style="bold")
+    if one.sd is not None and one.low is not None and one.high is not None:
+        line.append(f" (sd {one.sd:.3g}, 95 % interval [{one.low:+.4g}, {one.high:+.4g}], n = {one.n})")
+    elif one.n == 1:
+        line.append(" (one seed: the noise is unknown)")
+    words = {**dict.fromkeys(("improved", "worsened"), f"{plain(one.better)} is better"),
+             "unknown": f"unknown: n = {one.n} < 5"}
+    known = one.n == 1 or one.sd is not None
+    line.append(f"  {words.get(one.called, one.called) if known else 'unknown: the same for every seed'}",
+                style="green" if one.called == "improved" else "yellow")
+    return line

@@ -10,14 +10,13 @@ from rich.text import Text
 from agent.cli.edge import DONE, FINDINGS
 from agent.cli.paper_commands import Trace
 from agent.cli.shown import answer, line
-from agent.cli.status import run_folder
+from agent.cli.status import state_of
 from inspector.provenance import Candidate
 from inspector.provenance import Trace as NumberTrace
 from inspector.text import plain
 from inspector.tracer import Tracer, number_of
 from record.errors import WrongUse
 from record.folder import RunFolder
-from record.reading import read_state
 
 SHOWN = 12
 """Candidates that are printed at most; `--json` has all."""
@@ -25,14 +24,12 @@ PLACES = 4
 
 
 def trace(asked: Trace) -> int:
-    folder = run_folder(asked.run)
-    value = number_of(asked.number)
+    state, value = state_of(asked.run), number_of(asked.number)
     if value is None:
         raise WrongUse(f"{asked.number!r} is no number: give it as the paper prints it, as 0.873 or -0.021")
-    state = read_state(folder)
     if state.data_plan is None:
         raise WrongUse(f"{asked.run} has no data plan yet: there is nothing to trace")
-    found = Tracer(state, RunFolder(folder, state.version), run=shlex.quote(str(asked.run))).number(value)
+    found = Tracer(state, RunFolder(asked.run, state.version), run=shlex.quote(str(asked.run))).number(value)
     answer(found, lines(found), json=asked.json)
     return DONE if found.candidates else FINDINGS
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from PIL import Image
 
-from agent.cli.why import lines as why_lines
+from agent.cli.status import why_lines
 from agent.outlook import outlook
 from docs.pictures.browser import PHONE, Camera, cameras, click, show_node, show_note, show_number, show_part
 from docs.pictures.terminal import draw

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from agent.cli import main
-from agent.cli.why import lines
+from agent.cli.status import why_lines as lines
 from agent.outlook import outlook
 from inspector.why import Outlook, Why, errors_of, own_part, why_of
 from record.events.papers import Released

@@ -193,14 +193,14 @@ def test_wrong_use_is_one_line_and_writes_nothing(
     assert sorted(path.name for path in run.parent.iterdir()) == before and Path("there").read_text() == "mine"
 
 
-def test_what_was_made_before_something_failed_stays_and_is_named(
+def test_what_was_made_before_something_failed_stays_and_is_printed(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", '<meta name="viewport"')  # stands on the page alone
     arguments = ["--events", str(tmp_path / "made"), "--html", str(tmp_path / "page.html")]
     assert main(["export", str(run), *arguments]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert "no page was written" in line and line.endswith(f"left there: {tmp_path / 'made'}")
+    out, err = capsys.readouterr()
+    assert "no page was written" in err and err.count("\n") == 1 and out.startswith(f"{tmp_path / 'made'}: ")
     assert (tmp_path / "made").read_text().startswith('{"seq":1')
 
 
