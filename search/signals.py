@@ -23,7 +23,8 @@ class Signals:
     go: asyncio.Event = field(default_factory=asyncio.Event)
     _held: float = 0.0
     _since: float = 0.0
-    _nodes: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
+    _nodes: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, asyncio.Task[None]])
+    _killed: set[str] = field(default_factory=set[str])
 
     def __post_init__(self) -> None:
         self.go.set()
@@ -52,26 +53,24 @@ class Signals:
 
     def kill(self, node: str) -> None:
         """End the work on a node that is under way now; what is not is left alone."""
-        if node in self._nodes:
-            self._nodes[node].set()
+        if node in self._nodes and self._nodes[node].cancel():
+            self._killed.add(node)
 
     async def unless_killed(self, node: str, work: Coroutine[Any, Any, None]) -> None:
         """Do the work on a node. Raises `NodeKilled` when a person ends it, once all of it is cancelled."""
-        killed = self._nodes[node] = asyncio.Event()
-        task = asyncio.ensure_future(work)
+        task = self._nodes[node] = asyncio.ensure_future(work)
         try:
-            await first(task, killed.wait())
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-                raise NodeKilled(node)
-            task.result()
+            await asyncio.wait({task})
         except asyncio.CancelledError:
             task.cancel()
             await asyncio.wait({task})
             raise
         finally:
-            self._nodes.pop(node, None)
+            del self._nodes[node]
+        if node in self._killed:
+            self._killed.remove(node)
+            raise NodeKilled(node)
+        task.result()
 
 
 async def first(*awaitables: Awaitable[object]) -> None:

@@ -173,16 +173,11 @@ class View:
             depth, node = depth + 1, self.nodes[node.parent]
         return depth
 
-    def repeats(self, node: Node) -> int:
-        """How often, up the chain of debugging, the very same failure was seen."""
-        failure, count = node.failure, 0
-        while node.failure is not None and failure is not None and (
-                (node.failure.kind, node.failure.message) == (failure.kind, failure.message)):
-            count += 1
-            if node.kind != "debug" or node.parent is None:
-                break
-            node = self.nodes[node.parent]
-        return count
+    def fails_as_before(self, node: Node) -> bool:
+        """Whether a debugged program failed in the very same way again."""
+        before = self.nodes[node.parent].failure if node.kind == "debug" and node.parent is not None else None
+        return before is not None and node.failure is not None and (
+            (before.kind, before.message) == (node.failure.kind, node.failure.message))
 
     def debuggable(self, max_depth: int) -> tuple[Node, ...]:
         """Buggy leaves worth another try: with code to fix, not too deep, not failing alike for the second time."""
@@ -190,7 +185,7 @@ class View:
                      if node.status == "buggy" and node.source_sha256 and not self.children.get(node.id)
                      and (node.failure is None or node.failure.kind != "no answer")  # a model failed, not the code
                      and not (node.closed or node.marked)
-                     and self.debug_depth(node) < max_depth and self.repeats(node) < 2)
+                     and self.debug_depth(node) < max_depth and not self.fails_as_before(node))
 
     def replicates(self, node: str) -> tuple[Node, ...]:
         """The replicates of a node, of any stage, failed ones included."""

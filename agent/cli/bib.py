@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.table import Table
@@ -29,12 +29,6 @@ class Line(Frozen):
     record: str
 
 
-class Report(Frozen):
-    """All entries."""
-
-    entries: tuple[Line, ...]
-
-
 def check(asked: BibCheck) -> int:
     settings, out = compose(config=asked.config, flags=asked.flags), asked.out
     if out is not None and out.is_dir():
@@ -51,17 +45,16 @@ def check(asked: BibCheck) -> int:
             write_file(out, as_bibtex(one.entry for one in library.checked))
         except OSError as error:
             raise WrongUse(f"--out {out} cannot be written ({error.strerror})") from None
-    report = Report(entries=tuple(
-        Line(key=one.entry.key, outcome="merged" if one.merged_into else one.outcome.outcome, why=one.reason,
-             record=one.entry.fields.get("verified", "")) for one in library.checked))
-    answer(report, _lines(report, out), json=asked.json)
+    found = [Line(key=one.entry.key, outcome="merged" if one.merged_into else one.outcome.outcome, why=one.reason,
+                  record=one.entry.fields.get("verified", "")) for one in library.checked]
+    answer({"entries": [one.model_dump() for one in found]}, _lines(found, out), json=asked.json)
     return DONE if len(library.usable) == len(library.checked) else FINDINGS
 
 
-def _lines(report: Report, out: Path | None) -> Iterator[Text | Table]:
+def _lines(entries: Sequence[Line], out: Path | None) -> Iterator[Text | Table]:
     yield table("entry", "outcome", "why, or by whom", rows=(
-        (one.key, one.outcome, one.why or _source_id_and_date(one.record)) for one in report.entries))
-    yield Text(f"{sum(not one.why for one in report.entries)} of {len(report.entries)} entries may be cited")
+        (one.key, one.outcome, one.why or _source_id_and_date(one.record)) for one in entries))
+    yield Text(f"{sum(not one.why for one in entries)} of {len(entries)} entries may be cited")
     if out is not None:
         yield line(f"written: {out}")
 

@@ -71,8 +71,6 @@ def branch(asked: Branch) -> int:
     with runs_folder_removed_if_refused(root.parent):
         try:
             make(origin, Addition(settings, flags, asked.seed, note, written, by), root)
-        except FileExistsError:
-            raise WrongUse(f"{root} exists already: choose another --name") from None
         except (RecordError, OSError) as error:
             raise WrongUse(f"no branch was made: {error}") from None
     say(f"branch of {run.resolve().name} at {point}: {len(state.nodes)} nodes are taken over")

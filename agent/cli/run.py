@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,13 +29,11 @@ from agent.outlook import ahead_of
 from agent.run import resume as resume_run
 from agent.run import rewrite, start
 from agent.settings import FAMILIAR, compose, override
-from inspector.describe import describe, judgement_text
 from inspector.follow import process_on
 from inspector.live import view_for
-from inspector.render import ahead_text, print_lines, tree_lines
-from inspector.status import condition_of
-from inspector.text import dollars, duration
-from inspector.tree import SEARCH_KINDS, tree_of
+from inspector.render import ahead_text, print_lines, status_lines, tree_lines
+from inspector.status import status_in
+from inspector.tree import tree_of
 from record.errors import WrongUse
 from record.events import Event
 from record.events.running import Commanded
@@ -108,7 +107,7 @@ def write(asked: Write) -> int:
 
 
 def show_while(work: Callable[[Listener], int], folder: Path) -> int:
-    """The exit code of the work of a run, which is shown while it goes on, with a summary in the end."""
+    """The exit code of the work of a run, which is shown while it goes on, with its tree and status in the end."""
     console = Console(file=unbreakable(sys.stdout))
     console.print(f"run folder: {folder}", markup=False, highlight=False, soft_wrap=True)
     try:
@@ -119,8 +118,7 @@ def show_while(work: Callable[[Listener], int], folder: Path) -> int:
         return INTERRUPTED
     state = read_state(folder)
     print_lines(console, tree_lines(tree_of(state), ascii=not console.encoding.lower().startswith("utf")))
-    for line in summary(state, folder, code):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    print_lines(console, status_lines(status_in(str(folder), state, (), None, now=time.time())))
     return code
 
 
@@ -134,26 +132,3 @@ def with_forecast(view: Listener, console: Console) -> Listener:
             console.print(f"forecast: {ahead_text(ahead)}", markup=False, highlight=False, soft_wrap=True)
 
     return show
-
-
-def summary(state: RunState, folder: Path, code: int) -> list[str]:
-    """How a run ended, in a few lines."""
-    total, nodes = state.total, list(state.nodes.values())
-    searched = sum(node.kind in SEARCH_KINDS for node in nodes)
-    lines = [
-        f"{condition_of(state, None)} (exit code {code}): {searched} nodes and {len(nodes) - searched} replicates and "
-        f"aggregates, {duration(state.active_seconds)}, {total.calls} model calls, "
-        f"{dollars(total.usd, total.unpriced)}"]
-    if state.released is not None and state.released.pdf is not None:
-        lines.append(f"paper: {folder / state.released.pdf}")
-    elif state.released is not None:
-        lines.append(f"paper sources (no PDF was made): {folder / 'paper'}")
-    if state.assessed is not None:
-        lines.append(judgement_text(state.assessed))
-    if state.library is not None and any(one.why for one in state.library.entries):
-        lines.append(describe(state.library, state) or "")
-    if state.ended is not None and state.ended.reason:
-        lines.append(f"because: {state.ended.reason}")
-    if condition_of(state, None) in ("interrupted", "failed"):
-        lines.append(f"continue with: scientist resume {folder}")
-    return lines

@@ -12,7 +12,6 @@ import pytest
 from pydantic_ai import models as pydantic_ai_models
 
 from agent.cli import asking, main
-from agent.cli.run import summary
 from models.scripted import ScriptedModel
 from record.events.papers import Assessed
 from record.events.running import Ended
@@ -230,9 +229,3 @@ def test_status_shows_the_judgement_or_why_there_is_none(place: Path, capsys: py
     assert out.count("no judgement, because the model said [bold red]ten[/] out of ten") == 2 and "\x1b" not in out
     assert main(["status", "none", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["judgement"] is None
-
-
-def test_the_last_lines_of_a_run_have_the_judgement(place: Path) -> None:
-    run = finished.written(place / "calm", assessed(), Ended(exit_code=0, reason=""))
-    lines = summary(read_state(run), run, 0)
-    assert any(line.startswith("judged: clarity 6/10; confidence 2/5") for line in lines)
