@@ -29,7 +29,7 @@ from record.fold.apply import fold
 from record.fold.state import RunState, nodes_of
 from record.folder import RunFolder, read_source, sha256, sha256_of_files, write_file
 from record.manifest import files_of
-from record.network import MIRROR, Row, line_of
+from record.network import LINES, Row, line_of
 from record.nouns.decisions import Work
 from record.nouns.nodes import STAGES
 from record.reading import RecordError, write_database
@@ -99,12 +99,12 @@ def false_ancestry(rows: Sequence[Row], state: RunState) -> tuple[Branched, ...]
 
 
 def write_log(folder: Path, rows: Sequence[Row], *, network: bool) -> None:
-    """Make the log of a run that nobody works on yet; as a mirror on a network filesystem.
+    """Make the log of a run that nobody works on yet; as lines on a network filesystem.
 
     Raises `OSError`, `RecordError`.
     """
     if network:
-        write_file(folder / MIRROR, b"".join(line_of(at, body) for at, body in rows))
+        write_file(folder / LINES, b"".join(line_of(at, body) for at, body in rows))
     else:
         write_database(folder / "run.db", rows)
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from record.errors import WrongUse
-from record.network import MIRROR
+from record.network import LINES
 from record.nouns.frozen import Frozen
 from record.reading import RecordError
 
@@ -94,7 +94,7 @@ def holder(run: Path) -> str | None:
         return describe(path)
     except FileNotFoundError:
         return None
-    return describe(path) if (run / MIRROR).exists() and _alive_elsewhere(path, SILENT, time.time) else None
+    return describe(path) if (run / LINES).exists() and _alive_elsewhere(path, SILENT, time.time) else None
 
 
 def describe(path: Path) -> str:

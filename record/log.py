@@ -3,9 +3,7 @@
 `EventLog.append` commits with `synchronous=FULL` before it returns: what the state says happened is on disk, and was
 read back before: an event that could not be is refused.
 
-On a network filesystem, where WAL does not work, `open_log` keeps the database on this machine's disk and streams the
-events to `events.jsonl` in the run's folder (`record.network`). That file is the log that counts: everybody reads it,
-and a database that differs from it, since another machine went on, is made anew from it.
+On a network filesystem, where WAL does not work, the log is `events.jsonl` in its place (`record.network`).
 
 What it does not guarantee: durability of files beside the log (those are sealed by `record.folder` before the event
 that names them).
@@ -14,13 +12,13 @@ that names them).
 from __future__ import annotations
 
 import errno
-import json
 import os
 import sqlite3
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -30,9 +28,10 @@ from record.events import EVENT, Event
 from record.events.running import Answered
 from record.fold.apply import apply, fold
 from record.fold.state import RunState
-from record.network import MIRROR, Mirror, PlaceError, local_database, mirrored_rows, on_network
+from record.folder import write_file
+from record.network import LINES, Lines, line_of, on_network, rows_of_lines
 from record.nouns.frozen import encodable
-from record.reading import SCHEMA, RecordError, events_in, insert, rows_of
+from record.reading import SCHEMA, RecordError, events_in, read_rows, rows_of
 
 Listener = Callable[[Event, RunState], None]
 
@@ -58,50 +57,40 @@ class EventLog(Recorder):
     """The writer of one run's log. Open it once a process, under the run's lock (`record.lock`)."""
 
     def __init__(
-        self, path: Path, *, clock: Callable[[], float] = time.time, listener: Listener | None = None,
-        mirror: Mirror | None = None,
+        self, path: Path, *, clock: Callable[[], float] = time.time, listener: Listener | None = None
     ) -> None:
-        """Open or make the log. Raises `RecordError`."""
-        self.path, self._clock, self._mirror = path, clock, mirror
+        """Open or make the log, by its name a database or an `events.jsonl`. Raises `RecordError`."""
+        self.path, self._clock = path, clock
         with ExitStack() as unless_opened:
             try:
-                self._db = unless_opened.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
-                self._db.execute("PRAGMA journal_mode=WAL")
-                self._db.execute("PRAGMA synchronous=FULL")
-                self._db.execute(SCHEMA)
-                if mirror is not None:
-                    self._agree(mirror)
-                super().__init__(fold(events_in(rows_of(self._db), path)), listener)
+                if path.name == LINES:
+                    lines = unless_opened.enter_context(closing(Lines(path)))
+                    self._write, rows = lines.append, list(rows_of_lines(path))
+                else:
+                    db = unless_opened.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
+                    for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", SCHEMA):
+                        db.execute(statement)
+                    self._write, rows = partial(_insert, db), rows_of(db)
+                super().__init__(fold(events_in(rows, path)), listener)
             except (sqlite3.Error, OSError, ValueError) as error:
                 raise RecordError(f"cannot open the record {path}: {error}; {_remedy(error)}") from error
-            unless_opened.pop_all()
-
-    def _agree(self, mirror: Mirror) -> None:
-        """Make the database what the mirror says; a kill between the two appends leaves the mirror one event ahead."""
-        rows, known = list(mirrored_rows(mirror.path)), rows_of(self._db)
-        ours, theirs = ([(at, json.loads(body)) for at, body in log] for log in (known, rows[: len(known)]))
-        if ours == theirs:
-            rows = rows[len(known):]
-        else:
-            self._db.execute("DELETE FROM events")
-        insert(self._db, rows)
+            self._opened = unless_opened.pop_all()
 
     def append(self, event: Event) -> int:
         at, (body, event) = self._clock(), _as_written(event)
         try:
-            if self._mirror is not None:
-                self._mirror.append(at, body)
-            cursor = self._db.execute(
-                "INSERT INTO events (at, type, body) VALUES (?, ?, ?)", (at, event.type, body))
+            self._write(at, body)
         except (sqlite3.Error, OSError) as error:
             raise RecordError(f"cannot write to the record {self.path}: {error}; {_remedy(error)}") from error
         self._fold(event, at)
-        return cursor.lastrowid or 0
+        return self.state.events
 
     def close(self) -> None:
-        self._db.close()
-        if self._mirror is not None:
-            self._mirror.close()
+        self._opened.close()
+
+
+def _insert(db: sqlite3.Connection, at: float, body: str) -> None:
+    db.execute("INSERT INTO events (at, type, body) VALUES (?, json_extract(?, '$.type'), ?)", (at, body, body))
 
 
 class MemoryLog(Recorder):
@@ -148,21 +137,16 @@ def open_log(folder: Path, *, network: bool | None = None, listener: Listener | 
 
     Raises: `RecordError`.
     """
-    path, lines = folder / "run.db", folder / MIRROR
+    path, lines = folder / "run.db", folder / LINES
     if not lines.exists() and not (on_network(folder) if network is None else network):
         return EventLog(path, listener=listener)
-    try:
-        if not lines.exists() and path.is_file():  # a run that was moved here from a local disk
-            part = lines.with_name(f".{lines.name}.part")
-            part.unlink(missing_ok=True)
-            with closing(Mirror(part)) as mirror, closing(sqlite3.connect(path)) as db:
-                for at, body in rows_of(db):
-                    mirror.append(at, body)
-            os.replace(part, lines)
+    if not lines.exists() and path.is_file():  # a run that was moved here from a local disk
+        try:
+            write_file(lines, b"".join(line_of(at, body) for at, body in read_rows(path)))
             os.replace(path, path.with_name("run.db.before"))
-        return EventLog(local_database(folder), listener=listener, mirror=Mirror(lines))
-    except (OSError, PlaceError) as error:
-        raise RecordError(f"cannot open the record of {folder}: {error}") from error
+        except OSError as error:
+            raise RecordError(f"cannot open the record of {folder}: {error}") from error
+    return EventLog(lines, listener=listener)
 
 
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})

@@ -1,9 +1,9 @@
-"""A run on a network filesystem: how it is recognised, where its database is kept, and its log as `events.jsonl`.
+"""A run on a network filesystem: how it is recognised, and its log as `events.jsonl`.
 
-SQLite's WAL needs shared memory between the processes that use it, which hosts on a network do not have. There the
-database lies on this machine's disk, under the run's id, and `events.jsonl` in the run's folder is the log that counts:
-one event a line, synced before `append` returns, so that another machine can go on from the folder alone. What a kill
-left of a line is removed when the file is opened to be written.
+SQLite's WAL needs shared memory between the processes that use it, which hosts on a network do not have. There the log
+is `events.jsonl` in the run's folder instead of a database: one event a line, synced before `append` returns, so that
+another machine can go on from the folder alone. What a kill left of a line is removed when the file is opened to be
+written.
 
 Source: "Write-Ahead Logging", section 1, sqlite.org/wal.html.
 """
@@ -13,10 +13,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import stat
-import tempfile
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,7 +27,7 @@ memory may not work on them."""
 
 
 class PlaceError(Exception):
-    """There is no safe place on this machine for what only this user may write to, as a run's database."""
+    """There is no safe place on this machine for what only this user may write to, as the sockets of a kernel."""
 
 
 def kind_of(place: Path) -> str:
@@ -44,22 +41,6 @@ def on_network(place: Path) -> bool:
     """Whether a path lies where WAL does not work, or may not."""
     kind = kind_of(place)
     return kind in NETWORK or kind.startswith("fuse.")
-
-
-def local_database(run: Path) -> Path:
-    """Where this machine keeps the database of a run on a network: below $TMPDIR, in a folder of this user alone.
-
-    Raises: `PlaceError`.
-    """
-    path = run / "run.id"
-    try:
-        known = path.read_text().strip()
-    except FileNotFoundError:
-        known = uuid.uuid4().hex
-        path.write_text(known + "\n")
-    if not re.fullmatch(r"[0-9a-f]{32}", known):
-        raise PlaceError(f"{path} holds no id of a run: delete it, then resume")
-    return own_folder(own_folder(Path(tempfile.gettempdir()) / f"scientist-{os.getuid()}") / known) / "run.db"
 
 
 def own_folder(path: Path) -> Path:
@@ -78,14 +59,14 @@ def own_folder(path: Path) -> Path:
     return path
 
 
-MIRROR = "events.jsonl"
+LINES = "events.jsonl"
 
 Row = tuple[float, str]
 """When an event was committed, in seconds since the epoch, and its JSON."""
 
 
-def mirrored_rows(path: Path) -> Iterator[Row]:
-    """The whole lines of a mirror. A last line without its end is left out. Raises `OSError`, `ValueError`."""
+def rows_of_lines(path: Path) -> Iterator[Row]:
+    """The whole lines of an `events.jsonl`. A last line without its end is left out. Raises `OSError`, `ValueError`."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
@@ -98,11 +79,11 @@ def mirrored_rows(path: Path) -> Iterator[Row]:
 
 
 def line_of(at: float, body: str) -> bytes:
-    """An event as a line of a mirror."""
+    """An event as a line of it."""
     return f'{{"at":{at!r},"event":{body}}}\n'.encode()
 
 
-class Mirror:
+class Lines:
     """Appends to one `events.jsonl`; one writer at a time, under the run's lock."""
 
     def __init__(self, path: Path) -> None:

@@ -21,7 +21,7 @@ from record.events import EVENT, Event
 from record.events.running import FORMAT
 from record.fold.apply import fold
 from record.fold.state import RunState
-from record.network import MIRROR, Row, mirrored_rows
+from record.network import LINES, Row, rows_of_lines
 
 
 class RecordError(ExpectedFailure):
@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, at REAL NOT NULL, ty
 
 def is_run(folder: Path) -> bool:
     """Whether a folder holds the log of a run."""
-    return (folder / "run.db").is_file() or (folder / MIRROR).is_file()
+    return (folder / "run.db").is_file() or (folder / LINES).is_file()
 
 
 def read_events(path: Path) -> list[tuple[Event, float]]:
@@ -49,10 +49,10 @@ def read_events(path: Path) -> list[tuple[Event, float]]:
 
 def read_rows(path: Path, after: int = 0) -> list[Row]:
     """The rows behind the first so many, as they were written. Raises `RecordError`."""
-    lines = path.with_name(MIRROR)
+    lines = path.with_name(LINES)
     if lines.is_file():
         try:
-            return list(mirrored_rows(lines))[after:]
+            return list(rows_of_lines(lines))[after:]
         except (OSError, ValueError) as error:
             raise RecordError(f"cannot read the record {lines}: {error}") from error
     if not path.is_file():
@@ -107,7 +107,7 @@ which is after the file has changed, and changes no file then."""
 def stamps(run: Path) -> tuple[Stamp, ...]:
     """What changes whenever the log of a run folder does; empty where there is none."""
     found: list[Stamp] = []
-    for name in ("run.db", "run.db-wal", MIRROR):
+    for name in ("run.db", "run.db-wal", LINES):
         try:
             at = (run / name).stat()
         except OSError:

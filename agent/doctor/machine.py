@@ -167,8 +167,8 @@ def filesystem(place: Path) -> Finding:
     """What the runs lie on. SQLite's WAL does not work on network filesystems: a run keeps its database elsewhere."""
     kind = kind_of(place)
     if on_network(place):
-        return warning("filesystem", f"{place} lies on a network or shared filesystem ({kind}): the database of a run "
-                                     "is kept in $TMPDIR, and events.jsonl in its folder is the record that counts",
+        return warning("filesystem", f"{place} lies on a network or shared filesystem ({kind}): the record of a run "
+                                     "is events.jsonl in its folder, and no database",
                        "faster is a folder on a local disk: --runs DIR")
     return ok("filesystem", f"{place} lies on {kind}")
 

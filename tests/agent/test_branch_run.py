@@ -186,7 +186,7 @@ def test_arrays_are_shared_on_disk_and_what_people_read_and_edit_is_not(parent: 
     made = shot(parent, "tuning", parent.parent / "linked")
     shared = [path for path in made.rglob("*") if path.is_file() and path.stat().st_nlink > 1]
     assert shared and {path.parent.name for path in shared} <= {"arrays", "sealed"}
-    assert not {path.name for path in made.iterdir()} & {"lock", "run.id", "paper", "probes", "manifest.json"}
+    assert not {path.name for path in made.iterdir()} & {"lock", "paper", "probes", "manifest.json"}
     assert not list((made / "control").iterdir())
 
 

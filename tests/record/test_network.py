@@ -1,4 +1,4 @@
-"""Runs on network filesystems: the database beside, events.jsonl in the folder, a lock with signs of life."""
+"""Runs on network filesystems: events.jsonl in place of a database, and a lock with signs of life."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from record.events.running import Commanded
 from record.lock import RunLockedError, hold, holder
 from record.log import EventLog, open_log
-from record.network import on_network
+from record.network import PlaceError, on_network, own_folder
 from record.reading import RecordError, is_run, read_state
 
 MOUNTS = """/dev/vda / ext4 rw 0 0
@@ -22,19 +22,6 @@ server:/home /home nfs4 rw 0 0
 x /lustre lustre rw 0 0
 y /mnt/odd fuse.something rw 0 0
 """
-
-
-@pytest.fixture(autouse=True)
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return another(tmp_path, monkeypatch, "machine")
-
-
-def another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Path:
-    """The local disk of a machine, which is worked on from now on."""
-    place = tmp_path / name
-    place.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(place))
-    return place
 
 
 def note(log: EventLog, text: str) -> None:
@@ -61,26 +48,13 @@ def test_filesystems_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                      "/homestead": False}
 
 
-def test_the_folder_holds_events_and_the_database_lies_on_the_machine(run: Path, machine: Path) -> None:
+def test_the_folder_holds_the_events_and_no_database(run: Path) -> None:
     with closing(open_log(run, network=True)) as log:
         note(log, "one")
-    assert sorted(path.name for path in run.iterdir()) == ["events.jsonl", "run.id"]
-    assert len(list(machine.glob("scientist-*/*/run.db"))) == 1
-    assert is_run(run) and notes(run) == ["one"]
-
-
-def test_another_machine_goes_on_and_the_first_one_takes_that_over(
-    run: Path, machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with closing(open_log(run, network=True)) as log:
-        note(log, "one")
-    another(tmp_path, monkeypatch, "second")
+    assert [path.name for path in run.iterdir()] == ["events.jsonl"] and is_run(run) and notes(run) == ["one"]
     with closing(open_log(run)) as log:
         assert [one.command.text for one in log.state.notes] == ["one"]
         note(log, "two")
-    monkeypatch.setattr("tempfile.tempdir", str(machine))
-    with closing(open_log(run)) as log:
-        assert [one.command.text for one in log.state.notes] == ["one", "two"]
         note(log, "three")
     assert notes(run) == ["one", "two", "three"]
 
@@ -94,25 +68,6 @@ def test_what_a_kill_left_of_a_line_is_cut_off(run: Path) -> None:
     with closing(open_log(run)) as log:
         note(log, "two")
     assert notes(run) == ["one", "two"] and len(lines.read_text().splitlines()) == 2
-
-
-def test_a_kill_between_the_two_logs_loses_nothing(run: Path) -> None:
-    with closing(open_log(run, network=True)) as log:
-        note(log, "one")
-    with open(run / "events.jsonl", "a") as lines:  # the line is written first
-        lines.write(json.dumps({"at": 9.0, "event": Commanded(verb="note", text="two").model_dump()}) + "\n")
-    with closing(open_log(run)) as log:
-        assert [one.command.text for one in log.state.notes] == ["one", "two"]
-
-
-def test_a_database_that_went_another_way_is_made_anew(run: Path, machine: Path) -> None:
-    with closing(open_log(run, network=True)) as log:
-        note(log, "one")
-    (database,) = machine.glob("scientist-*/*/run.db")
-    with closing(EventLog(database)) as log:
-        note(log, "never told")
-    with closing(open_log(run)) as log:
-        assert [one.command.text for one in log.state.notes] == ["one"]
 
 
 def test_a_run_that_was_moved_to_a_network_goes_on_there(run: Path) -> None:
@@ -129,11 +84,10 @@ def test_a_damaged_line_is_named(run: Path) -> None:
         read_state(run)
 
 
-def test_a_folder_of_somebody_else_is_not_trusted(run: Path, machine: Path) -> None:
-    (machine / f"scientist-{os.getuid()}").mkdir(mode=0o777)
-    (machine / f"scientist-{os.getuid()}").chmod(0o777)
-    with pytest.raises(RecordError, match="must be a folder of yours alone"):
-        open_log(run, network=True)
+def test_a_folder_of_somebody_else_is_not_trusted(run: Path) -> None:
+    run.chmod(0o777)
+    with pytest.raises(PlaceError, match="must be a folder of yours alone"):
+        own_folder(run)
 
 
 def test_a_holder_on_another_host_counts_while_it_gives_signs_of_life(run: Path) -> None:
