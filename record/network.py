@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,10 +23,6 @@ NETWORK = frozenset({
     "afs", "orangefs", "pvfs2", "wekafs", "davfs", "ncpfs", "drvfs", "9p", "virtiofs", "fuse", "fuseblk", "vboxsf"})
 """Filesystems that several hosts share, or a host and its guests, beside every `fuse.*`: SQLite's locks and shared
 memory may not work on them."""
-
-
-class PlaceError(Exception):
-    """There is no safe place on this machine for what only this user may write to, as the sockets of a kernel."""
 
 
 def kind_of(place: Path) -> str:
@@ -41,22 +36,6 @@ def on_network(place: Path) -> bool:
     """Whether a path lies where WAL does not work, or may not."""
     kind = kind_of(place)
     return kind in NETWORK or kind.startswith("fuse.")
-
-
-def own_folder(path: Path) -> Path:
-    """The path, which is then a folder that nobody else can look into or write to; made where there is nothing.
-
-    Raises: `PlaceError`.
-    """
-    try:
-        path.mkdir(mode=0o700, exist_ok=True)
-        seen = path.lstat()
-    except OSError as error:
-        raise PlaceError(
-            f"cannot make the folder {path}: {error.strerror}; fix its permissions, or remove it") from error
-    if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid() or seen.st_mode & 0o077:
-        raise PlaceError(f"{path} must be a folder of yours alone (with mode 700): remove it")
-    return path
 
 
 LINES = "events.jsonl"

@@ -21,10 +21,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from record.network import PlaceError, own_folder
 from sandbox.errors import GpuError
 from sandbox.gpus import Device, DriverNvml, Nvml, select_devices, visible_devices
-from sandbox.isolation.scratch import runtime_folder
+from sandbox.isolation.scratch import own_folder, runtime_folder
 from sandbox.settings import SandboxSettings
 
 _POLL = 0.2
@@ -36,7 +35,7 @@ _LEAVING = 5.0
 def take_slot(folder: Path, uuid: str, slots: int) -> ExitStack | None:
     """The locks of one of the slots of a GPU, held until they are closed; None where all are taken. Never waits.
 
-    With one slot a GPU, whoever takes it has it alone. `folder` must be ours alone. Raises `GpuError`.
+    With one slot a GPU, whoever takes it has it alone. `folder` must be ours alone. Raises `GpuError`, `ExecutorError`.
     """
     with ExitStack() as locks:
         if not _lock(folder, f"gpu-{uuid}.lock", fcntl.LOCK_EX if slots == 1 else fcntl.LOCK_SH, locks):
@@ -47,10 +46,7 @@ def take_slot(folder: Path, uuid: str, slots: int) -> ExitStack | None:
 
 
 def _lock(folder: Path, name: str, kind: int, locks: ExitStack) -> bool:
-    try:
-        path = own_folder(folder) / name.replace("/", "_")
-    except PlaceError as error:
-        raise GpuError(f"{error}; it is for the locks of GPUs") from error
+    path = own_folder(folder) / name.replace("/", "_")
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:

@@ -6,11 +6,11 @@ import contextlib
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 import time
 from pathlib import Path
 
-from record.network import PlaceError, own_folder
 from sandbox.errors import ExecutorError
 from sandbox.isolation.limits import task_groups
 
@@ -33,7 +33,7 @@ class Scratch:
     """
 
     def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix=MARK, dir=_place()))
+        self.root = Path(tempfile.mkdtemp(prefix=MARK, dir=own_folder(runtime_folder())))
         self._lock = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.sockets = self.root / "s"
@@ -57,7 +57,7 @@ def sweep() -> None:
 
     A folder goes only where it lies in that of our own and carries our mark: nobody else put it there.
     """
-    place = _place()
+    place = own_folder(runtime_folder())
     for path in place.glob(f"{MARK}*"):
         with contextlib.suppress(OSError):  # also where somebody holds its lock
             status = path.lstat()
@@ -75,9 +75,17 @@ def sweep() -> None:
                 group.rmdir()
 
 
-def _place() -> Path:
-    try:
-        return own_folder(runtime_folder())
-    except PlaceError as error:
-        raise ExecutorError(f"{error}; we talk to kernels through it") from error
+def own_folder(path: Path) -> Path:
+    """The path, which is then a folder that nobody else can look into or write to; made where there is nothing.
 
+    Raises: `ExecutorError`.
+    """
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        seen = path.lstat()
+    except OSError as error:
+        raise ExecutorError(
+            f"cannot make the folder {path}: {error.strerror}; fix its permissions, or remove it") from error
+    if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid() or seen.st_mode & 0o077:
+        raise ExecutorError(f"{path} must be a folder of yours alone (with mode 700): remove it")
+    return path

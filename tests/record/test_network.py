@@ -14,7 +14,7 @@ import pytest
 from record.events.running import Commanded
 from record.lock import RunLockedError, hold, holder
 from record.log import EventLog, open_log
-from record.network import PlaceError, on_network, own_folder
+from record.network import on_network
 from record.reading import RecordError, is_run, read_state
 
 MOUNTS = """/dev/vda / ext4 rw 0 0
@@ -82,12 +82,6 @@ def test_a_damaged_line_is_named(run: Path) -> None:
     (run / "events.jsonl").write_text("{}\n")
     with pytest.raises(RecordError, match=r"events.jsonl: line 1 is damaged"):
         read_state(run)
-
-
-def test_a_folder_of_somebody_else_is_not_trusted(run: Path) -> None:
-    run.chmod(0o777)
-    with pytest.raises(PlaceError, match="must be a folder of yours alone"):
-        own_folder(run)
 
 
 def test_a_holder_on_another_host_counts_while_it_gives_signs_of_life(run: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.errors import GpuError
+from sandbox.errors import ExecutorError, GpuError
 from sandbox.gpu_leases import GpuLeases, open_leases, take_slot
 from sandbox.gpus import Device, DriverNvml, select_devices, visible_devices
 from sandbox.scripted import ScriptedNvml, gpus
@@ -215,11 +215,11 @@ def test_the_locks_are_out_of_reach_of_others(tmp_path: Path) -> None:
     folder = tmp_path / "locks"
     folder.mkdir()
     folder.chmod(0o777)
-    with pytest.raises(GpuError, match="must be a folder of yours alone"):
+    with pytest.raises(ExecutorError, match="must be a folder of yours alone"):
         take_slot(folder, uuid(0), 1)
     folder.rmdir()
     folder.symlink_to(tmp_path)
-    with pytest.raises(GpuError, match="must be a folder"):
+    with pytest.raises(ExecutorError, match="must be a folder"):
         take_slot(folder, uuid(0), 1)
 
 
