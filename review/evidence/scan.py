@@ -95,7 +95,11 @@ class _Scanner:
             return self._control()
         self.i += 1
         if char == "%":
-            return self._comment(at)
+            end = self.source.find("\n", at)
+            self.i = len(self.source) if end < 0 else end
+            self._blank(at, self.i)
+            return self._problem(
+                at, "syntax", r"'%' starts a comment, which hides the rest of the line: write \% for the sign")
         if char == "^" and self.source.startswith("^", at + 1):
             self.i += 1
             return self._problem(at, "command", "'^^' types a character by its code: take it out")
@@ -115,12 +119,6 @@ class _Scanner:
             self.out.script[at] = (bool(self.pending) and self.pending.pop(0) == "script") or top.script
         if unicodedata.category(char) == "Cc" and char not in "\n\t\r":
             self._problem(at, "syntax", f"control character U+{ord(char):04X}: take it out")
-
-    def _comment(self, at: int) -> None:
-        end = self.source.find("\n", at)
-        self.i = len(self.source) if end < 0 else end
-        self._blank(at, self.i)
-        self._problem(at, "syntax", r"'%' starts a comment, which hides the rest of the line: write \% for the sign")
 
     def _special(self, char: str, at: int) -> None:
         top = self.stack[-1]

@@ -123,7 +123,7 @@ def _bold(passages: Sequence[Passage]) -> Iterator[Inconsistency]:
     """A number in bold is the best of its column, or else of its row; a whole row in bold marks a method."""
     for passage in passages:
         bold_rows = {row for row in {cell.row for cell in passage.cells}
-                 if all(cell.bold for cell in passage.cells if cell.row == row and _value(cell))}
+                     if all(cell.bold for cell in passage.cells if cell.row == row and numbers_of(cell.text, "cell"))}
         bold = [cell for cell in passage.cells if cell.bold and cell.row not in bold_rows]
         by_column = [_verdict(cell, [one for one in passage.cells if one.column == cell.column]) for cell in bold]
         by_row = [_verdict(cell, [one for one in passage.cells if one.row == cell.row]) for cell in bold]
@@ -134,22 +134,17 @@ def _bold(passages: Sequence[Passage]) -> Iterator[Inconsistency]:
 
 def _verdict(cell: Cell, line: Sequence[Cell]) -> str:
     """What is wrong with a number in bold among those of its line; "" when nothing is."""
-    value = _value(cell)
-    values = [number for one in line if (number := _value(one)) is not None]
-    if value is None or len(values) < 2:
-        return ""
-    low, high, own = min(one.value for one in values), max(one.value for one in values), value.value
+    own, values = numbers_of(cell.text, "cell")[:1], [
+        number.value for one in line for number in numbers_of(one.text, "cell")[:1]]
     lower, higher = bool(_LOWER.search(cell.label)), bool(_HIGHER.search(cell.label))
-    wrong = own not in (low, high) or (lower and not higher and own != low) or (higher and not lower and own != high)
-    if not wrong or sum(one.bold for one in line) > 2:
+    if not own or len(values) < 2 or sum(one.bold for one in line) > 2:
         return ""
-    better = low if lower and not higher else high
-    return f"{value.text} is in bold, and is not the best of {low:g} to {high:g}" + (
-        f" ({better:g} is)" if lower != higher else "")
-
-
-def _value(cell: Cell) -> Printed | None:
-    return next(iter(numbers_of(cell.text, "cell")), None)
+    low, high = min(values), max(values)
+    best_of = {low, high} if lower == higher else {low} if lower else {high}
+    if own[0].value in best_of:
+        return ""
+    which = f" ({best_of.pop():g} is)" if lower != higher else ""
+    return f"{own[0].text} is in bold, and is not the best of {low:g} to {high:g}{which}"
 
 
 # --- abstract -------------------------------------------------------------------------------------------------------

@@ -71,10 +71,12 @@ _OTHER = re.compile(
     r"implementation|model architecture|training details|baselines|metrics|protocol|notation|hardware|future|broader|"
     r"ethic|title|author", re.I)
 _NOT_READ = re.compile(r"^(?:\d+\.?\s*)?(?:references|bibliography|thebibliography|acknowledge?ments?)", re.I)
-_CAPTION = re.compile(r"^[\s>*_]*(?:table|tab\.|figure|fig\.)\s*[A-Z]?\d+\s*\**\s*[:.|]", re.I)
+_CAPTION = re.compile(r"^[ \t>*_]*(?:table|tab\.|figure|fig\.)\s*[A-Z]?\d+\s*\**\s*[:.|]", re.I | re.M)
 _FALLS = re.compile(r"drop|reduc|decreas|degrad|improve|change|gain|loss|gap|differ|delta|\u0394|\\Delta|saving", re.I)
 _IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
 _RULE = re.compile(r"^[\s|:+=-]*-[\s|:+=-]*$")
+_TABLE = re.compile(r"^.*\|.*\|.*\n(?=.*\|)[ \t|:+=-]*-[ \t|:+=-]*(?:\n.*\|.*)*$", re.M)
+_SMALL_HEADING = re.compile(r"^[ \t]*\*\*(?:\d[\d.]*\s+)?([^*\n]{3,70}?)[.:]?\*\*[ \t]*$", re.M)
 _SENTENCE = re.compile(r"(?<=[.!?;])(?<!\bvs\.)(?<!\bFig\.)(?<!e\.g\.)(?<!i\.e\.)(?<!al\.)\s+(?=[A-Z*(\[])|\n")
 
 
@@ -132,9 +134,7 @@ def _role(title: str, before: Role | None) -> Role | None:
         return None
     if _RESULTS.search(title):
         return "results"
-    if before == "abstract" and title:
-        return "abstract" if not re.match(r"\d", title) else None
-    return before
+    return None if before == "abstract" and re.match(r"\d", title) else before
 
 
 def _under(title: str, above: Role | None) -> Role | None:
@@ -152,42 +152,28 @@ def _is_aside(title: str) -> bool:
 
 
 def _lines(part: PaperSection, title: str, role: Role | None, form: str) -> Iterator[Passage]:
-    lines = _IMAGE.sub(r"Figure: \1", part.text).split("\n")
-    at, kept = 0, list[str]()
-    inside = role
-    while at < len(lines):
-        line = lines[at]
-        if line.count("|") >= 2 and at + 1 < len(lines) and _RULE.match(lines[at + 1]) and "|" in lines[at + 1]:
-            yield from _paragraph(kept, title, inside, form)
-            end = at + 2
-            while end < len(lines) and "|" in lines[end]:
-                end += 1
-            rows = [_cells_of(row) for row in lines[at:end] if not _RULE.match(row)]
-            yield Passage("table", title, "\n".join(lines[at:end]), tuple(_cells(rows)))
-            at, kept = end, []
-            continue
-        heading = re.match(r"\s*\*\*(?:\d[\d.]*\s+)?([^*]{3,70}?)[.:]?\*\*\s*$", line)
-        if heading:
-            inside = _under(heading[1], role)
-        if not line.strip() or _CAPTION.match(line) or heading:
-            yield from _paragraph(kept, title, inside, form)
-            kept = [] if heading else [line]
-        else:
-            kept.append(line)
-        at += 1
-    yield from _paragraph(kept, title, inside, form)
+    text, at, inside = _IMAGE.sub(r"Figure: \1", part.text), 0, role
+    for table in (*_TABLE.finditer(text), None):
+        prose = text[at:table.start() if table else None]
+        for block in re.split(r"\n\s*\n", _SMALL_HEADING.sub(r"\n\n\g<0>\n\n", _CAPTION.sub(r"\n\n\g<0>", prose))):
+            if heading := _SMALL_HEADING.fullmatch(block):
+                inside = _under(heading[1], role)
+            elif block.strip():
+                yield from _paragraph(block.strip(), title, inside, form)
+        if table:
+            rows = [_cells_of(row) for row in table[0].split("\n") if not _RULE.match(row)]
+            yield Passage("table", title, table[0], tuple(_cells(rows)))
+            at = table.end()
 
 
-def _paragraph(lines: list[str], title: str, role: Role | None, form: str) -> Iterator[Passage]:
-    text = "\n".join(line for line in lines if line.strip())
-    if not text:
-        return
+def _paragraph(text: str, title: str, role: Role | None, form: str) -> Iterator[Passage]:
     if _CAPTION.match(text) or text.startswith("Figure: "):
         yield Passage("caption", title, text.removeprefix("Figure: "))
         return
-    rows = [line for line in text.split("\n")
+    lines = text.split("\n")
+    rows = [line for line in lines
             if form == "PDF" and len(numbers_of(line, "cell")) >= 2 and len(re.findall(r"[A-Za-z]{2,}", line)) <= 6]
-    if len(rows) >= 2 and len(rows) * 2 >= len(text.split("\n")):
+    if len(rows) >= 2 and len(rows) * 2 >= len(lines):
         yield Passage("table", title, text)
     elif role is not None:
         yield Passage(role, title, text)

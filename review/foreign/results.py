@@ -77,10 +77,10 @@ def read_results(folder: Path, *, but: Path | None = None) -> Results:
     if len(paths) > MOST_FILES:
         results.left_out.append(f"{len(paths) - MOST_FILES} files: only the first {MOST_FILES} are read")
     for path in paths[:MOST_FILES]:
-        if but is not None and _same(path, but):
-            continue
         name = str(path.relative_to(folder)) if folder.is_dir() else path.name
         try:
+            if but is not None and _same(path, but):
+                continue
             found = _series_of(path, name, results)
         except (OSError, ValueError, RecursionError, yaml.YAMLError, csv.Error) as error:
             results.left_out.append(f"{name}: {str(error).splitlines()[0][:120] if str(error) else 'cannot be read'}")
@@ -98,11 +98,8 @@ def read_results(folder: Path, *, but: Path | None = None) -> Results:
 
 
 def _same(path: Path, paper: Path) -> bool:
-    try:
-        return path.samefile(paper) or (
-            path.stem == paper.stem and path.suffix in (".md", ".txt")) or path.read_bytes() == paper.read_bytes()
-    except OSError:
-        return False
+    copied = path.stem == paper.stem and path.suffix in (".md", ".txt")
+    return copied or path.samefile(paper) or path.read_bytes() == paper.read_bytes()
 
 
 Row = tuple[str, str, float, str]

@@ -7,11 +7,11 @@ which takes seconds for the tree of an appendix. `review.judge.guards` looks for
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -94,7 +94,7 @@ def read_bounded(path: Path, most: int, fix: str) -> bytes:
         raise PaperError(f"cannot read {path}: {error.strerror}") from None
 
 
-@contextmanager
+@contextlib.contextmanager
 def private_copy(data: bytes) -> Generator[Path]:
     """A PDF alone in a folder of its own: nothing is written next to the paper, whatever its name is."""
     with tempfile.TemporaryDirectory(prefix="judge-", ignore_cleanup_errors=True) as name:
@@ -132,31 +132,24 @@ class _LatexFiles:
     folder: Path
     missing: list[str] = field(default_factory=list[str])
     unseen: list[str] = field(default_factory=list[str])
-    files: int = 0
-    characters: int = 0
+    texts: list[str] = field(default_factory=list[str])
 
     def expanded(self, text: str, depth: int = 0) -> str:
         """The text with its includes in place, without what is never printed."""
         self.unseen += [match[2] for match in _COMMENT.finditer(text)]
         text = _COMMENT.sub(r"\1", text)
         self.unseen += [match[0] for match in _HIDDEN.finditer(text)]
-        text = _HIDDEN.sub("", text)
-        self.characters += len(text)
-        return _INCLUDE.sub(lambda match: self._file(match[1].strip(), depth), text)
+        self.texts.append(_HIDDEN.sub("", text))
+        return _INCLUDE.sub(lambda match: self._file(match[1].strip(), depth), self.texts[-1])
 
     def _file(self, name: str, depth: int) -> str:
-        if depth > 8 or self.files >= MOST_FILES or self.characters > MOST_CHARACTERS:
-            self.missing.append(name)
-            return ""
-        self.files += 1
-        for candidate in (name, f"{name}.tex"):
-            try:
-                path = (self.folder / candidate).resolve()
-                if path.is_relative_to(self.folder.resolve()) and path.is_file():
-                    with open(path, encoding="utf-8", errors="replace") as file:
-                        return self.expanded(file.read(MOST_CHARACTERS), depth + 1)
-            except (OSError, ValueError):
-                continue  # a name that no file can have
+        if depth <= 8 and len(self.texts) <= MOST_FILES and sum(map(len, self.texts)) <= MOST_CHARACTERS:
+            for candidate in (name, f"{name}.tex"):
+                with contextlib.suppress(OSError, ValueError):  # a name that no file can have
+                    path = (self.folder / candidate).resolve()
+                    if path.is_relative_to(self.folder.resolve()) and path.is_file():
+                        with open(path, encoding="utf-8", errors="replace") as file:
+                            return self.expanded(file.read(MOST_CHARACTERS), depth + 1)
         self.missing.append(name)
         return ""
 
