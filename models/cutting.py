@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from models.roles.figures import ArrayBrief, Range
 from models.roles.writing import ClaimLine
@@ -89,23 +88,7 @@ def fence(text: str, limit: int | None = None, language: str = "") -> str:
     return f"{ticks}{language}\n{body if limit is None else middle(body, limit)}\n{ticks}"
 
 
-def code(text: str) -> str:
-    """A whole Python file as a fenced block."""
-    return fence(text, language="python")
-
-
 # --- lists ----------------------------------------------------------------------------------------------------------
-
-
-class Value(NamedTuple):
-    """A measured value in a row. `said` is who says it, where that is the code."""
-
-    name: str
-    value: float
-    said: str
-
-    def __str__(self) -> str:
-        return f"{self.name} {number(self.value)}{self.said}"
 
 
 def number(value: float | None) -> str:
@@ -133,33 +116,30 @@ def table(measurements: Iterable[Measurement], limit: int = 120, plan: DataPlan 
     `before` stand beside those that they were before, with the difference; what was measured before alone follows.
     """
     shown, old = _rows(measurements, plan), _rows(before, plan)
-    lines = [_row(row, values, old.get(row)) for row, values in shown.items()]
+    lines = [_row(row, values, old.get(row, ())) for row, values in shown.items()]
     lines += [f"{_row(row, values)}; before, and not here" for row, values in old.items() if row not in shown]
     return capped(lines, limit)
 
 
-def _rows(measurements: Iterable[Measurement], plan: DataPlan | None) -> dict[str, list[Value]]:
+def _rows(measurements: Iterable[Measurement], plan: DataPlan | None) -> dict[str, list[Measurement]]:
     named = {metric.name for metric in plan.metrics} if plan else set[str]()
-    rows: dict[str, list[Value]] = {}
+    rows: dict[str, list[Measurement]] = {}
     for m in measurements:
-        if named and m.name not in named and m.grade in ("scored", "computed"):
-            continue
-        said = " (said by the code)" if m.grade == "logged" else ""
-        rows.setdefault(f"{m.dataset}, {m.condition}, {m.split}", []).append(Value(m.name, m.value, said))
+        if not named or m.name in named or m.grade not in ("scored", "computed"):
+            rows.setdefault(f"{m.dataset}, {m.condition}, {m.split}", []).append(m)
     return rows
 
 
-def _row(row: str, values: Sequence[Value], before: Sequence[Value] | None = None) -> str:
-    if before is not None and set(before) == set(values):
-        return f"- {row}: {', '.join(map(str, values))} (unchanged)"
-    known = {one.name: one.value for one in before or ()}
+def _row(row: str, values: Sequence[Measurement], before: Sequence[Measurement] = ()) -> str:
+    now, then = ({(m.name, m.value, m.grade == "logged") for m in some} for some in (values, before))
+    known = {m.name: m.value for m in before} if now != then else {}
     shown: list[str] = []
-    for one in values:
-        old = known.get(one.name)
-        change = "" if old is None else " (unchanged)" if old == one.value else (
-            f" (before {number(old)}, {one.value - old:+.4g})")
-        shown.append(f"{one}{change}")
-    return f"- {row}: {', '.join(shown)}"
+    for m in values:
+        old = known.get(m.name)
+        change = "" if old is None else " (unchanged)" if old == m.value else (
+            f" (before {number(old)}, {m.value - old:+.4g})")
+        shown.append(f"{m.name} {number(m.value)}{' (said by the code)' * (m.grade == 'logged')}{change}")
+    return f"- {row}: {', '.join(shown)}{' (unchanged)' * (now == then)}"
 
 
 # --- claims ---------------------------------------------------------------------------------------------------------

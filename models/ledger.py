@@ -43,14 +43,13 @@ class AnswerLedger:
         """The committed answer to a question; `asked` is the model and its temperature. Raises what `ask` does."""
         if (known := self._known(key, request)) is not None:
             return known
-        text = request_text(request, asked)
         if self.keep is not None:
-            self.keep(text)
+            self.keep(request_text(request, asked))
         began = self.clock()
         reply = await ask()
         event = Answered(
-            key=key, request_sha256=_sha256(text), question_sha256=question_sha256(request), model=reply.model,
-            answer=reply.output.model_dump(mode="json", by_alias=True), usage=reply.usage,
+            key=key, request_sha256=request_sha256(request, asked), question_sha256=question_sha256(request),
+            model=reply.model, answer=reply.output.model_dump(mode="json", by_alias=True), usage=reply.usage,
             seconds=max(0.0, self.clock() - began), retries=reply.retries, asked=asked, left_out=reply.left_out)
         self.recorder.append(event)
         return self.recorder.state.answers.get(key, event)  # as a resume will read it
@@ -63,8 +62,7 @@ class AnswerLedger:
         stored = self.recorder.state.answers.get(key)
         if stored is None:
             return None
-        text = request_text(request, stored.asked)
-        drifted = Drifted(key=key, request_sha256=_sha256(text))
+        drifted = Drifted(key=key, request_sha256=request_sha256(request, stored.asked))
         same = drifted.request_sha256 == stored.request_sha256
         if not same and question_sha256(request) != stored.question_sha256:
             return None
@@ -74,21 +72,21 @@ class AnswerLedger:
             return None
         if not same and self.recorder.state.drifted.get(key) != drifted:
             if self.keep is not None:
-                self.keep(text)
+                self.keep(request_text(request, stored.asked))
             self.recorder.append(drifted)
         return stored
 
 
 def request_sha256(request: ModelRequest, asked: str) -> str:
     """The hash of what a model is shown and asked for; `asked` names model and temperature."""
-    return _sha256(request_text(request, asked))
+    return hashlib.sha256(request_text(request, asked).encode()).hexdigest()
 
 
 def question_sha256(request: ModelRequest) -> str:
     """The hash by which a question is recognised: without model and temperature, machine and limits."""
     inputs = neutral(request.inputs)
     prompt = request.prompt if inputs == request.inputs else render(request.role, inputs, images=len(request.images))
-    return _sha256(request_text(replace(request, prompt=prompt), ""))
+    return request_sha256(replace(request, prompt=prompt), "")
 
 
 def request_text(request: ModelRequest, asked: str) -> str:
@@ -100,7 +98,3 @@ def request_text(request: ModelRequest, asked: str) -> str:
         "asked": asked, "role": request.role.name, "system": request.prompt.system, "user": request.prompt.user,
         "images": [image.sha256 for image in request.images], "schema": request.output_type.model_json_schema()}
     return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -60,15 +60,15 @@ def usage_of(responses: Sequence[ModelResponse], request: ModelRequest, settings
     """
     used = Usage()
     for response in responses:
-        told = response.usage
-        if told.unmeasured_requests or told.input_tokens <= 0:
+        reported = response.usage
+        if reported.unmeasured_requests or reported.input_tokens <= 0:
             written = sum(len(str(getattr(part, "content", "") or getattr(part, "args", "")))
                           for part in response.parts)
             used += Usage(input_tokens=estimated_tokens(request), output_tokens=round(written / CHARS_A_TOKEN))
         else:
-            used += Usage(input_tokens=told.input_tokens, output_tokens=told.output_tokens,
-                          cached_tokens=max(0, told.cache_read_tokens),
-                          cache_write_tokens=max(0, told.cache_write_tokens))
+            used += Usage(input_tokens=reported.input_tokens, output_tokens=reported.output_tokens,
+                          cached_tokens=max(0, reported.cache_read_tokens),
+                          cache_write_tokens=max(0, reported.cache_write_tokens))
     cached = Usage(input_tokens=used.cached_tokens, cached_tokens=used.cached_tokens)
     return used.model_copy(update={
         "usd": usd(settings, used), "cached_usd": usd(settings, cached) if used.cached_tokens else 0.0})

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +29,9 @@ from record.machine import NETWORK
 PROMPTS = Path(__file__).parent / "roles"
 
 
-def newest(items: Sequence[object], limit: int) -> Sequence[object]:
-    """The last `limit` items."""
-    return items[-limit:]
-
-
 FILTERS = (
-    cutting.middle, cutting.flat, cutting.oneline, cutting.sentences, cutting.written, cutting.fence, cutting.code,
-    cutting.number, cutting.table, cutting.conditions, cutting.claims, cutting.arrays, cutting.drawn, newest)
+    cutting.middle, cutting.flat, cutting.oneline, cutting.sentences, cutting.written, cutting.fence,
+    cutting.number, cutting.table, cutting.conditions, cutting.claims, cutting.arrays, cutting.drawn)
 
 
 def render(role: AnyRole, inputs: BaseModel, *, images: int = 0, loader: BaseLoader | None = None) -> Prompt:
