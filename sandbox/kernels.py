@@ -112,10 +112,9 @@ class Kernel:
 
     @property
     def pid(self) -> int:
-        """The process that was started. Raises `ExecutorError` before `start`."""
+        """Of the process that was started; only after `start`."""
         process = self.process.started
-        if process is None:
-            raise ExecutorError("the kernel was not started")
+        assert process is not None
         return process.pid
 
     @property

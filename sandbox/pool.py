@@ -29,8 +29,6 @@ MODULES = {
     "sklearn": ("sklearn.linear_model", "sklearn.metrics", "sklearn.model_selection"), "torch": ("torch",),
     "torchvision": ("torchvision",), "matplotlib": ("matplotlib.pyplot",)}
 """What is imported ahead for a package, if jobs of the run import from it, and it is installed."""
-_READ_AHEAD = {"matplotlibrc"}
-"""Files of the working folder that such a module reads when it is imported."""
 
 
 class Pool:
@@ -61,7 +59,7 @@ class Pool:
                        if re.search(rf"^\s*(import|from)\b.*\b{name}\b", text, re.MULTILINE)}
         own_names = {name.partition("/")[0].removesuffix(".py") for name in source}
         for kernel, seen in list(self._waiting.items()):
-            if own_names & (kernel.loaded | _READ_AHEAD):
+            if own_names & (kernel.loaded | {"matplotlibrc"}):  # which is read on import
                 return None
             if kernel.process.exit_code() is not None or not seen.issuperset(datasets):
                 self._discard(kernel)

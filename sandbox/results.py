@@ -65,32 +65,26 @@ def _hash_array(folder: Path, name: str) -> str:
 
 
 def hash_artifacts(folder: Path, limit: int) -> dict[str, str]:
-    """File under artifacts/ -> sha256. Raises `Unfit` for links, odd names, and more than `limit` bytes in all."""
+    """File under artifacts/ -> sha256; what `lab` was still writing is left out.
+
+    Raises `Unfit` for links, odd names, too many files, and more than `limit` bytes in all.
+    """
+    kept = names_in(folder, ARTIFACTS, "")
+    base = folder / ARTIFACTS
     digests: dict[str, str] = {}
     left = limit
-    for relative in _artifact_files(folder):
+    for path in sorted(base.rglob("*")):
+        relative = str(path.relative_to(base))
+        if relative.partition("/")[0] not in kept or (path.is_dir() and not path.is_symlink()):
+            continue
+        if len(digests) == _MOST_FILES:
+            raise Unfit(f"{ARTIFACTS}/ holds more than {_MOST_FILES} files: put them into one archive")
+        if not relative.isprintable():
+            raise Unfit(f"{ARTIFACTS}/ holds a file named {relative!r}: name it in UTF-8, without control characters")
         with open_regular(folder, f"{ARTIFACTS}/{relative}", left) as file:
             digests[relative] = hashlib.file_digest(file, "sha256").hexdigest()
             left -= os.fstat(file.fileno()).st_size
     return digests
-
-
-def _artifact_files(folder: Path) -> list[str]:
-    """Every file under artifacts/, relative to it; what `lab` was still writing is left out. Raises `Unfit`."""
-    base = folder / ARTIFACTS
-    files: list[str] = []
-    for top in names_in(folder, ARTIFACTS, ""):
-        if not (base / top).is_dir() or (base / top).is_symlink():
-            files.append(top)
-        for place, folders, names in os.walk(base / top):
-            links = [name for name in folders if os.path.islink(os.path.join(place, name))]
-            files += [os.path.relpath(os.path.join(place, name), base) for name in (*names, *links)]
-            if len(files) > _MOST_FILES:
-                raise Unfit(f"{ARTIFACTS}/ holds more than {_MOST_FILES} files: put them into one archive")
-    for file in files:
-        if not file.isprintable():
-            raise Unfit(f"{ARTIFACTS}/ holds a file named {file!r}: name it in UTF-8, without control characters")
-    return sorted(files)
 
 
 def measure(
