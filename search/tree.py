@@ -150,13 +150,9 @@ class View:
         return champion, None
 
     @cached_property
-    def children(self) -> dict[str, tuple[Node, ...]]:
-        """The children of every node, replicates and aggregates left out."""
-        found: dict[str, tuple[Node, ...]] = {}
-        for node in self.nodes.values():
-            if node.parent is not None and node.kind in SEARCH_KINDS:
-                found[node.parent] = (*found.get(node.parent, ()), node)
-        return found
+    def parents(self) -> frozenset[str | None]:
+        """The nodes that have a child; replicates and aggregates do not count."""
+        return frozenset(node.parent for node in self.nodes.values() if node.kind in SEARCH_KINDS)
 
     def kind(self, kind: NodeKind) -> tuple[Node, ...]:
         return tuple(node for node in self.nodes.values() if node.stage == self.stage and node.kind == kind)
@@ -182,7 +178,7 @@ class View:
     def debuggable(self, max_depth: int) -> tuple[Node, ...]:
         """Buggy leaves worth another try: with code to fix, not too deep, not failing alike for the second time."""
         return tuple(node for node in self.searched
-                     if node.status == "buggy" and node.source_sha256 and not self.children.get(node.id)
+                     if node.status == "buggy" and node.source_sha256 and node.id not in self.parents
                      and (node.failure is None or node.failure.kind != "no answer")  # a model failed, not the code
                      and not (node.closed or node.marked)
                      and self.debug_depth(node) < max_depth and not self.fails_as_before(node))
@@ -216,6 +212,9 @@ def view_of(
              if isinstance(action, Compare) and action.stage == stage}
     reports = _reports(state, earlier, before)
     planning = _planning(state, earlier, seen, settings) if stage == "ablation" else "no"
+    items = state.started.idea.risks if stage == "ablation" else state.started.idea.experiments
+    if planning == "done" and state.planned is not None:
+        items = tuple(one.item for one in state.planned.ablations)
     missed = state.missed.missing if stage == "ablation" and state.missed is not None else ()
     return View(
         stage=stage, plan=state.data_plan, nodes=nodes, settled=settled,
@@ -226,18 +225,11 @@ def view_of(
         asked=frozenset(pair for pair, known in asked.items() if not known),
         compared={pair: state.compared[pair].better for pair, known in asked.items()
                   if known and pair in state.compared},
-        items=_items(state, stage, planning), planning=planning, seed=state.started.seed,
+        items=items, planning=planning, seed=state.started.seed,
         missing={one.ablation.item: tuple(nodes[node.id] for node in line_of(state, one.ablation.item)
                                           if node.id in nodes) for one in missed if not one.refused},
         limited=state.limited or state.stages[stage].limited, spent=state.limited, without=state.without,
         by_cost=settings.order == "arrival")
-
-
-def _items(state: RunState, stage: StageName, planning: Planning) -> tuple[str, ...]:
-    assert state.started is not None
-    if planning == "done" and state.planned is not None:
-        return tuple(one.item for one in state.planned.ablations)
-    return state.started.idea.risks if stage == "ablation" else state.started.idea.experiments
 
 
 def _planning(state: RunState, earlier: Mapping[int, Action], seen: Seen, settings: SearchSettings) -> Planning:

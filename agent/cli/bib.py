@@ -53,11 +53,8 @@ def check(asked: BibCheck) -> int:
 
 def _lines(entries: Sequence[Line], out: Path | None) -> Iterator[Text | Table]:
     yield table("entry", "outcome", "why, or by whom", rows=(
-        (one.key, one.outcome, one.why or _source_id_and_date(one.record)) for one in entries))
+        (one.key, one.outcome, one.why or "; ".join(part.split(": ", 1)[-1] for part in one.record.split("; ")[:3]))
+        for one in entries))
     yield Text(f"{sum(not one.why for one in entries)} of {len(entries)} entries may be cited")
     if out is not None:
         yield line(f"written: {out}")
-
-
-def _source_id_and_date(record: str) -> str:
-    return "; ".join(part.split(": ", 1)[-1] for part in record.split("; ")[:3])

@@ -52,8 +52,7 @@ def scientist(
 # --- making runs ----------------------------------------------------------------------------------------------------
 
 
-class Run(Command, to=app, work="agent.cli.run:run",
-          settings=(*RUN, "seed", "bib", "template", "data", "context")):
+class Run(Command, to=app, work="agent.cli.run:run", settings=(*RUN, "seed", "bib", "template", "data", "context")):
     """Run an idea: experiments in four stages, then figures and a paper."""
 
     idea: Annotated[Path, Option(help="JSON as AI-Scientist-v2 writes it, one idea or a list.")]
@@ -61,8 +60,7 @@ class Run(Command, to=app, work="agent.cli.run:run",
     config: Config = None
     runs: Annotated[Path, Option(help="The folder in which the run's own folder is made.")] = Path("runs")
     name: Annotated[str | None, Option(help="Name of the run's folder; by default time and idea.")] = None
-    dry_run: Annotated[bool, Option(
-        "--dry-run", help="Only make and show the data plan (asks the planner), with a forecast of the run.")] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show a data plan (asks the planner) and forecast.")] = False
     json: Annotated[bool, Option("--json", help="With --dry-run: print JSON.")] = False
 
 
@@ -78,14 +76,12 @@ class Branch(Command, to=app, work="agent.cli.branch:branch", settings=RUN):
     run: RunPath
     point: Annotated[str, Option(
         "--from", metavar="NODE|STAGE", help="After a node's verdict, as n0012, or before a stage, as ablation.")]
-    code: Annotated[Path | None, Option(
-        help="A folder with an experiment.py of yours: the branch's first node.")] = None
+    code: Annotated[Path | None, Option(help="A folder with an experiment.py of yours: its first node.")] = None
     author: Annotated[str | None, Option(help="Who wrote it; by default your user name.")] = None
     note: Annotated[str, Option(help="A note for the next prompts of the stage.")] = ""
     runs: Annotated[Path | None, Option(help="Where the folder is made; by default beside RUN.")] = None
     name: Annotated[str | None, Option(help="Its name; by default time, idea and point.")] = None
-    seed: Annotated[int | None, Option(
-        min=0, help="Of its choices; by default a new one; with that of RUN it chooses as RUN did.")] = None
+    seed: Annotated[int | None, Option(min=0, help="Of its choices; by default a new one, not that of RUN.")] = None
 
 
 class Write(Command, to=app, work="agent.cli.run:write", settings=(*MODEL, "template")):
@@ -222,8 +218,7 @@ class Export(Command, to=app, work="agent.cli.export:export"):
     events: Annotated[Path | None, Option(metavar="FILE", help="All events as JSON lines; - to print.")] = None
     tree: Annotated[Path | None, Option(metavar="FILE", help="The tree as JSON; - to print it.")] = None
     zip: Annotated[Path | None, Option(metavar="FILE", help="The run's folder, without its data.")] = None
-    with_data: Annotated[bool, Option(
-        "--with-data", help="In the zip also the data, withheld labels too, and documents.")] = False
+    with_data: Annotated[bool, Option("--with-data", help="In the zip also data, all labels, and documents.")] = False
     mlflow: Annotated[str | None, Option(metavar="DIR|URI", help="Into MLflow (extra mlflow).")] = None
     wandb: Annotated[Path | None, Option(metavar="DIR", help="Into W&B, offline (extra wandb).")] = None
     force: Annotated[bool, Option("--force", help="Replace what is there.")] = False

@@ -25,16 +25,14 @@ def _setting(key: str, kind: Any, help: str, *names: str, metavar: str | None = 
 SETTINGS: dict[str, tuple[Any, str]] = {
     "model": _setting("models.name", str | None,
                       "'offline', or a pydantic-ai model string such as anthropic:NAME or openai-chat:NAME."),
-    "base_url": _setting("models.base_url", str | None,
-                         "Address of an OpenAI-compatible server, usually ending in /v1."),
+    "base_url": _setting("models.base_url", str | None, "Address of an OpenAI-compatible server, ending in /v1."),
     "workers": _setting("search.num_workers", int | None, "Experiments that run at the same time."),
     "gpus": _setting("sandbox.gpus", str | None, "GPUs to use, as 0,1: indices within CUDA_VISIBLE_DEVICES, or UUIDs; "
                      "sets sandbox.device to cuda."),
     "time_limit": _setting("time_limit", str | None, "Time limit of the whole run: 12h, 90m or 45s."),
     "budget_usd": _setting("budget.usd", float | None, "USD that model calls may cost; never exceeded."),
     "budget_tokens": _setting("budget.tokens", int | None, "Tokens that may be used, prompts and answers together."),
-    "gpu_hours": _setting("budget.gpu_hours", float | None,
-                          "Hours that experiments may take, times the GPUs of each."),
+    "gpu_hours": _setting("budget.gpu_hours", float | None, "Hours of experiments, times the GPUs of each."),
     "seed": _setting("seed", int | None, "Seed of the run."),
     "bib": _setting("paper.bib", Path | None, "A .bib file with verified entries that the paper may cite."),
     "template": _setting("paper.template", str | None, "Of the paper: workshop, conference, or a folder of your own "

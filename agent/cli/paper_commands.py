@@ -31,8 +31,7 @@ class Trace(Command, to=app, work="agent.cli.trace:trace", context_settings={"ig
 class Audit(Command, to=app, work="agent.cli.audit:audit"):
     """Check a paper against its record or its result files. With findings, it exits 5."""
 
-    path: Annotated[Path, Argument(
-        metavar="RUN|PAPER", help="The folder of a run, or a paper that is not ours (.md, .tex, .pdf).")]
+    path: Annotated[Path, Argument(metavar="RUN|PAPER", help="A run, or a paper of others (.md, .tex, .pdf).")]
     results: Annotated[Path | None, Option(help="Of a paper: the folder of its result files.")] = None
     code: Annotated[Path | None, Option(help="Of a paper: the folder of its Python code.")] = None
     json: AsJson = False
@@ -51,11 +50,8 @@ class Reproduce(Command, to=app, work="agent.cli.reproduce:reproduce", settings=
 class Judge(Command, to=app, work="agent.cli.judge:judge", settings=("model", "base_url")):
     """Score a paper by a rubric. For each dimension a score, a reason and a quote that is looked up in the paper."""
 
-    paper: Annotated[Path | None, Argument(
-        metavar="PAPER|RUN", help="A paper as PDF, LaTeX, Markdown or text, or the folder of a run.")] = None
-    rubric: Annotated[str, Option(
-        metavar="NAME|FILE", help="The name of a bundled rubric ('list' shows them), or a TOML file (docs/judge.md).",
-    )] = "end-to-end"
+    paper: Annotated[Path | None, Argument(metavar="PAPER|RUN", help="A PDF, LaTeX, Markdown, text, or a run.")] = None
+    rubric: Annotated[str, Option(metavar="NAME|FILE", help="A bundled one ('list' shows all) or TOML.")] = "end-to-end"
     judges: Annotated[str, Option(
         metavar="MODEL,...", help="Several judges: model strings, with @ADDRESS where one has its own.")] = ""
     n: Annotated[int, Option(help="How many times each judge is asked.")] = 1
@@ -63,8 +59,7 @@ class Judge(Command, to=app, work="agent.cli.judge:judge", settings=("model", "b
     code: Annotated[Path | None, Option(help="The folder of the paper's code. Nothing is executed.")] = None
     log: Annotated[Path | None, Option(help="A log of the experiments, shown by head and tail.")] = None
     results: Annotated[Path | None, Option(help="The paper's result files, for the audit.")] = None
-    pages: Annotated[int | None, Option(
-        min=0, max=40, help="How many pages of a PDF are shown as pictures to a model that sees (8).")] = None
+    pages: Annotated[int | None, Option(min=0, max=40, help="Pages shown as pictures to a model that sees (8).")] = None
     json: AsJson = False
 
 
@@ -76,8 +71,7 @@ class Ideate(Command, to=app, work="agent.cli.ideate:ideate",
     topic: Annotated[Path, Option(help="A text file that describes a topic, as a call for papers does.")]
     count: Annotated[int, Option("-n", "--count", help="How many ideas.")] = 1
     rounds: Annotated[int, Option(help="Reflections on an idea at most.")] = 3
-    steps: Annotated[str, Option(
-        metavar="STEPS", help="idea, or idea,literature,proposal: each a file, and a start for run.")] = "idea"
+    steps: Annotated[str, Option(metavar="STEPS", help="idea, or idea,literature,proposal: each a file.")] = "idea"
     context: Context = None
     out: Annotated[Path | None, Option(help="The folder; by default below --runs, by time and topic.")] = None
     runs: Annotated[Path, Option(help="Where a folder is made without --out.")] = Path("runs")
@@ -89,8 +83,7 @@ class BibCheck(Command, to=bib, work="agent.cli.bib:check", settings=("assignmen
     """Verify a library. Title, authors and year against public catalogues; exit 5 where something may not be cited."""
 
     file: Annotated[Path, Argument(metavar="FILE", help="A .bib file.")]
-    out: Annotated[Path | None, Option(
-        help="Write the library here, each verified entry with the record of its verification.")] = None
+    out: Annotated[Path | None, Option(help="Write it here, each entry with its record of verification.")] = None
     config: Config = None
     json: AsJson = False
 
@@ -111,12 +104,9 @@ class BenchMlr(Command, to=bench, name="mlr", work="evals.bench.command:bench_ml
     """Take tasks from idea to paper and judge each step. Exits 1 where a step is missing (docs/bench.md)."""
 
     tasks: Annotated[Path, Option(help="A folder with a .md file for each task, as MLR-Bench's tasks/.")]
-    only: Annotated[list[str] | None, Option(
-        metavar="NAME|PATTERN", help="Only these tasks, as iclr2025_*; may be repeated.")] = None
-    steps: Annotated[str, Option(
-        help="What is judged; 'paper' alone is end to end.")] = "idea,proposal,experiment,paper"
-    out: Annotated[Path, Option(
-        help="The folder of all results; given again, the bench is continued.")] = Path("bench-mlr")
+    only: Annotated[list[str] | None, Option(metavar="NAME|PATTERN", help="As iclr2025_*; may be repeated.")] = None
+    steps: Annotated[str, Option(help="What is judged; 'paper': end to end.")] = "idea,proposal,experiment,paper"
+    out: Annotated[Path, Option(help="Of all results; given again, the bench is continued.")] = Path("bench-mlr")
     config: Config = None
     dry_run: Annotated[bool, Option("--dry-run", help="Only print what is done and what would be done.")] = False
     json: AsJson = False

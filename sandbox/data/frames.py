@@ -40,13 +40,13 @@ def read(path: Path) -> Any:
     """The table of a CSV or Parquet file. Raises `DatasetError`."""
     try:
         table = _csv(path) if path.suffix.lower() in CSV else pyarrow("parquet").ParquetFile(path).read()
+        _check_names(table.column_names)
     except (pyarrow().ArrowException, UnicodeDecodeError, OSError) as error:
         message = " ".join(str(error).removeprefix("CSV parse error: ").replace("Row #", "line ").split())
         if "UTF8" in message or isinstance(error, UnicodeDecodeError):
             raise DatasetError("it is not UTF-8 text: save it as UTF-8") from None
         kind = "well-formed CSV" if path.suffix.lower() in CSV else "Parquet file that can be read"
         raise DatasetError(f"it is not a {kind}: {message[:200]}") from None
-    _check_names(table.column_names)
     if not table.num_rows:
         raise DatasetError("it holds no rows, only a header")
     return table

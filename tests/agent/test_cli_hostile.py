@@ -77,7 +77,7 @@ RUN = [
     (["--config", "folder"], "cannot read the configuration"), (["--template", "folder"], "template.toml"),
     (["--gpus", "99"], "sandbox.device"), (["--set", "alerts.command=[no-such-program]"], "alerts.command"),
     (["--set", "sandbox.pretrained=[x]"], "x"), (["--set", "sandbox.scorers=[digits=none.py:f]"], "none.py"),
-    (["--set", "sandbox.python=/no/python"], "cannot run '/no/python' (sandbox.python): No such file"),
+    (["--set", "sandbox.python=/no/python"], "cannot run '/no/python' (sandbox.python)"),
     (["--set", "sandbox.python=./text.txt"], "Permission denied"),
     (["--set", "sandbox.python=/bin/true"], "it is no Python 3"),
     (["--set", "sandbox.python=./lean"], "lacks ipykernel and numpy: install"),
