@@ -16,8 +16,6 @@ from record.nouns.nodes import NodeKind, NodeStatus
 
 DEEPEST = 8
 """Levels of indentation that are shown; a chain of improvements may be deeper."""
-STEERED = 3
-"""Requests of people that a status shows; `logs` has all."""
 
 
 class Mark(NamedTuple):
@@ -147,10 +145,7 @@ def status_lines(status: Status) -> list[Text]:
         lines.append(_pair("paused", status.paused))
     lines.append(_pair("phase", status.phase))
     lines.append(_pair("next", status.next))
-    earlier = len(status.steering[:-STEERED])
-    lines += [_pair("steering", short(one, 120)) for one in status.steering[-STEERED:]]
-    if earlier:
-        lines.append(_pair("", f"... and at least {earlier} more: scientist logs {plain(status.run)}"))
+    lines += [_pair("steering", short(one, 120)) for one in status.steering]
     lines += [_pair("answers", short(one, 200)) for one in status.answers]
     for stage in status.stages:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(stage.nodes.items()))

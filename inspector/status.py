@@ -28,8 +28,8 @@ RunCondition = Literal["running", "interrupted", "stopped", "done", "draft only"
 CONDITIONS: dict[int, RunCondition] = {0: "done", 3: "stopped", 4: "draft only", 130: "interrupted"}
 """What a run that ended is, by its exit code; all others: failed."""
 
-STEERED = 8
-"""Kills, marks and notes that a status shows."""
+STEERED = 5
+"""Kills, marks and notes that a status shows, the latest; `logs` has all."""
 
 PHASE_TEXT: Mapping[Phase, str] = {
     "prepare": "make the data plan and fetch its datasets",

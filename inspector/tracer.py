@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
 from inspector.paper_text import Sources
 from inspector.provenance import Candidate, Provenance, Trace
 from record.claims.differences import Difference, differences
-from record.claims.means import Claim, paper_claims
+from record.claims.means import paper_claims
 from record.claims.printing import printed, setups
 from record.fold.state import RunState
 from record.folder import RunFolder
@@ -41,7 +40,15 @@ class Tracer:
 
     def __init__(self, state: RunState, folder: RunFolder, *, run: str) -> None:
         """`run` names the folder in commands."""
-        self._state, self._folder, self._run = state, folder, run
+        self._state, found = state, paper_claims(state)
+        self._known = {one.key: one for one in (*found, *differences(state, found))}
+        self._texts = [(claim, {key: as_read(text) for key, text in printed([claim]).items()})
+                       for claim in self._known.values()]
+        """Of each claim what its forms print, by their keys."""
+        self._setups = setups(state)
+        self._printed = {key: text for _, texts in self._texts for key, text in texts.items()} | self._setups
+        self._sources = Sources(folder, self._printed)
+        self._provenance = Provenance(state, folder, self._known, run)
 
     def number(self, number: str) -> Trace:
         """All that a number (from `number_of`) may be."""
@@ -71,7 +78,7 @@ class Tracer:
 
     def _claims(self, number: str) -> Iterator[Candidate]:
         uses = self._sources.uses
-        for claim, texts in self._texts.values():
+        for claim, texts in self._texts:
             forms = [key for key, text in texts.items() if _in_text(number, text)]
             if forms:
                 places = tuple(place for key in forms for place in uses.get(key, ()))
@@ -108,35 +115,6 @@ class Tracer:
                 yield Candidate(kind="text", key=node, what="text of the record, typeset by the program",
                                 printed=number, places=(place,),
                                 again=self._provenance.reproduce([node]) if node else "")
-
-    # --- the record and the paper -----------------------------------------------------------------------------------
-
-    @cached_property
-    def _known(self) -> dict[str, Claim]:
-        found = paper_claims(self._state)
-        return {one.key: one for one in (*found, *differences(self._state, found))}
-
-    @cached_property
-    def _texts(self) -> dict[str, tuple[Claim, dict[str, str]]]:
-        """Of each claim what its forms print, by their keys."""
-        return {name: (claim, {key: as_read(text) for key, text in printed([claim]).items()})
-                for name, claim in self._known.items()}
-
-    @cached_property
-    def _setups(self) -> dict[str, str]:
-        return setups(self._state)
-
-    @cached_property
-    def _printed(self) -> dict[str, str]:
-        return {key: text for _, texts in self._texts.values() for key, text in texts.items()} | self._setups
-
-    @cached_property
-    def _sources(self) -> Sources:
-        return Sources(self._folder, self._printed)
-
-    @cached_property
-    def _provenance(self) -> Provenance:
-        return Provenance(self._state, self._folder, self._known, self._run)
 
 
 def _in_text(number: str, text: str) -> bool:

@@ -126,7 +126,7 @@ def _detail(node: Node) -> str:
         case "writing" if node.kind == "replicate":
             return "takes over the code of its parent"
         case "writing":
-            return _calling("plot" if node.source_sha256 or node.kind == "aggregate" else "code")
+            role = "plot" if node.source_sha256 or node.kind == "aggregate" else "code"
         case "waiting":
             return "all slots are taken by nodes that came before"
         case "running":
@@ -134,12 +134,9 @@ def _detail(node: Node) -> str:
         case "plotting":
             return f"draws its figures, attempt {node.plots + 1}"
         case "reviewing":
-            return _calling("vision")
+            role = "vision"
         case _:
-            return _calling("feedback")
-
-
-def _calling(role: str) -> str:
+            role = "feedback"
     return f"calling the model (role {role}), or saving its answer"
 
 

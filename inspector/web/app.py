@@ -6,10 +6,8 @@ import asyncio
 import hashlib
 import os
 import secrets
-import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,7 +18,7 @@ from inspector.files import LARGEST, RefusedError, blocks, open_within
 from inspector.web.calls import calls_of, opened
 from inspector.web.forms import OF_NODES, ask, command_of, fields_of
 from inspector.web.node_panel import panel_of
-from inspector.web.pages import HERE, Pages
+from inspector.web.pages import HERE, Pages, or_404
 from inspector.web.paper_pages import PaperPages
 from inspector.web.pieces import Piece, RunPieces, by_parent, update
 from inspector.web.watched import Runs, Watched
@@ -57,7 +55,6 @@ def make_app(place: Path, *, read_only: bool = False) -> FastAPI:
         app.add_api_route(path, handler, methods=["GET", "HEAD"], response_model=None)
     if not read_only:
         app.add_api_route(f"{run}/steer", handlers.steer, methods=["POST"], response_model=None)
-    threading.Thread(target=handlers.read_ahead, name="first look", daemon=True).start()
     return app
 
 
@@ -75,14 +72,6 @@ class Handlers:
         self.pieces: dict[str, RunPieces] = {}
         self.open_streams = 0
 
-    def read_ahead(self) -> None:
-        """Read what will be shown while the browser starts: a long record takes a second."""
-        with suppress(HTTPException):
-            if self.runs.single:
-                self.pieces_of(self.runs.names()[0]).now()
-            else:
-                self.lines()
-
     # --- pages ------------------------------------------------------------------------------------------------------
 
     def home(self) -> Response:
@@ -92,34 +81,30 @@ class Handlers:
 
     def run(self, name: str) -> Response:
         pieces = self.pieces_of(name)
-        version, found = pieces.now()
+        version, made = pieces.now()
         with pieces.run.held:
             state = pieces.run.state
             title = state.started.idea.title if state.started else name
-        return self.pages.answer("run", run=name, title=title, version=version, stages=STAGES, into=by_parent(found),
-                          found=found)
+        return self.pages.answer("run", run=name, title=title, version=version, stages=STAGES, into=by_parent(made),
+                          found=made)
 
     def node(self, name: str, node: str, part: bool = False) -> Response:
         run = self.watched(name)
         with run.held:
-            panel = panel_of(run, node)
-        if panel is None:
-            raise HTTPException(404, "this run has no such node")
+            panel = or_404(panel_of(run, node), "this run has no such node")
         return self.pages.answer("node", part=part, run=name, panel=panel)
 
     def calls(self, name: str, role: str = "", first: int = 0) -> Response:
         run = self.watched(name)
         with run.held:
-            found = calls_of(run.state, role, first)
-        return self.pages.answer("calls", run=name, calls=found)
+            calls = calls_of(run.state, role, first)
+        return self.pages.answer("calls", run=name, calls=calls)
 
     def call(self, name: str, call: str, part: bool = False) -> Response:
         run = self.watched(name)
         with run.held:
-            found = opened(run, call)
-        if found is None:
-            raise HTTPException(404, "this run has no such call")
-        return self.pages.answer("call", part=part, run=name, opened=found)
+            shown = or_404(opened(run, call), "this run has no such call")
+        return self.pages.answer("call", part=part, run=name, opened=shown)
 
     def file(self, name: str, path: str) -> Response:
         run = self.watched(name)
@@ -194,19 +179,14 @@ class Handlers:
     # --- what they are made of --------------------------------------------------------------------------------------
 
     def watched(self, name: str) -> Watched:
-        run = self.runs.run(name)
-        if run is None:
-            raise HTTPException(404, "there is no such run here")
-        return run
+        return or_404(self.runs.run(name), "there is no such run here")
 
     def pieces_of(self, name: str) -> RunPieces:
         run = self.watched(name)
         known = self.pieces.get(name)
         if known is None or known.run is not run:
             known = self.pieces[name] = RunPieces(run, self.pages)
-            for other in self.pieces.keys() - {name}:
-                if not self.runs.is_open(other):
-                    del self.pieces[other]
+            self.pieces = {other: one for other, one in self.pieces.items() if self.runs.is_open(other)}
         return known
 
     def lines(self) -> tuple[int, dict[str, Piece]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from difflib import ndiff
 from typing import Any, Final, NamedTuple
 
 from inspector.text import printable
@@ -47,7 +46,6 @@ class Opened(NamedTuple):
     wanted: str
     pictures: tuple[tuple[str, str], ...]
     answer: str
-    drift: str = ""
 
 
 class Calls(NamedTuple):
@@ -103,19 +101,7 @@ def opened(run: Watched, name: str) -> Opened | None:
         prompt=None if kept is None else cut(asked.user) if asked else "", changed=kept.changed if kept else "",
         wanted=asked.answer_name if asked else "",
         pictures=tuple((image, paths.get(image, "")) for image in (asked.images if asked else ())),
-        answer=readable(answered.answer), drift=_drift(run, answered))
-
-
-def _drift(run: Watched, answered: Answered) -> str:
-    """How the question would read now, as changed lines; empty where it was not found to have changed."""
-    now = run.state.drifted.get(answered.key)
-    if now is None:
-        return ""
-    kept = (prompt_of(run.folder, event) for event in (answered, now))
-    then, by_now = (f"{one.asked.system}\n{one.asked.user}".splitlines() if one is not None and one.asked else []
-                    for one in kept)
-    changed = [line for line in ndiff(then, by_now) if line[0] in "+-"]
-    return cut("\n".join(changed) or "the prompts were not kept")
+        answer=readable(answered.answer))
 
 
 def readable(answer: dict[str, Any]) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+from fastapi import HTTPException
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
@@ -16,6 +17,7 @@ from inspector.web.drawing import KIND_SHAPE, MARKS
 from record.nouns.nodes import STAGES
 
 HERE = Path(__file__).parent
+T = TypeVar("T")
 
 
 def _safe(value: Any) -> Any:
@@ -38,6 +40,13 @@ def _when(at: str | float | None) -> str:
         return "–"
     then = datetime.fromisoformat(at).astimezone() if isinstance(at, str) else datetime.fromtimestamp(at)
     return then.strftime("%d %b %H:%M:%S")
+
+
+def or_404(value: T | None, why: str) -> T:
+    """What a page shows. Raises `HTTPException` (404) where there is nothing."""
+    if value is None:
+        raise HTTPException(404, why)
+    return value
 
 
 class Pages:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from inspector.files import text_of
 from inspector.paper_text import SOURCES, bits_of, values_of
 from inspector.tracer import Tracer, number_of
-from inspector.web.pages import Pages
+from inspector.web.pages import Pages, or_404
 from inspector.web.paper_links import Link, links_of
 from inspector.web.pdf_pages import PdfError, document, picture
 from inspector.web.watched import Watched
@@ -42,13 +42,6 @@ class Sheet(NamedTuple):
     marks: tuple[Link, ...]
 
 
-class Paper(NamedTuple):
-    """A writing of the paper. `why`: its pages cannot be shown."""
-
-    sheets: tuple[Sheet, ...]
-    why: str
-
-
 class PaperFigure(NamedTuple):
     """A figure of the paper, with the nodes whose arrays its script was given."""
 
@@ -65,22 +58,22 @@ class PaperPages:
 
     def __init__(self, watched: Callable[[str], Watched], pages: Pages) -> None:
         self._watched, self._pages = watched, pages
-        self._papers: dict[object, Paper] = {}
+        self._papers: dict[object, tuple[tuple[Sheet, ...], str]] = {}
         self._tracers: dict[object, Tracer] = {}
 
     def paper(self, name: str, v: int = 0, page: int = 1) -> Response:
         """The paper, some sheets at a time."""
         run, version = self._version(name, v)
         stamp = (run.folder, version, _stamp(run.folder / _pdf(version)), len(run.state.nodes))
-        found = kept(self._papers, stamp, lambda: _paper(run, version))
-        first = (max(1, min(page, len(found.sheets))) - 1) // AT_ONCE * AT_ONCE
-        parts = [(n + 1, min(n + AT_ONCE, len(found.sheets))) for n in range(0, len(found.sheets), AT_ONCE)]
+        sheets, why = kept(self._papers, stamp, lambda: _paper(run, version))
+        first = (max(1, min(page, len(sheets))) - 1) // AT_ONCE * AT_ONCE
+        parts = [(n + 1, min(n + AT_ONCE, len(sheets))) for n in range(0, len(sheets), AT_ONCE)]
         with run.held:
             released = run.state.released if version == run.state.version else None
             newest = run.state.version
         return self._pages.answer(
             "paper", run=name, version=version, newest=newest, released=released,
-            pdf=_pdf(version), found=found, sheets=found.sheets[first:first + AT_ONCE], parts=parts,
+            pdf=_pdf(version), why=why, sheets=sheets[first:first + AT_ONCE], parts=parts,
             first=first + 1)
 
     def picture(self, name: str, version: int, number: int) -> Response:
@@ -96,9 +89,8 @@ class PaperPages:
         """A figure of the paper, and what it was drawn from."""
         run, version = self._version(name, v)
         with run.held:
-            drawn = next((one for one in figures_of(run.state) if one.name == figure), None)
-        if drawn is None:
-            raise HTTPException(404, "this paper has no such figure")
+            drawn = or_404(next((one for one in figures_of(run.state) if one.name == figure), None),
+                           "this paper has no such figure")
         return self._pages.answer("figure", part=part, run=name, drawn=drawn, version=version)
 
     def trace(self, name: str, number: str = "", key: str = "", v: int = 0, part: bool = False) -> Response:
@@ -160,12 +152,13 @@ def kept(known: dict[object, T], key: object, make: Callable[[], T]) -> T:
     return found
 
 
-def _paper(run: Watched, version: int) -> Paper:
+def _paper(run: Watched, version: int) -> tuple[tuple[Sheet, ...], str]:
+    """The sheets of a writing of the paper; why they cannot be shown."""
     place = str(RunFolder(Path(), version).paper)
     try:
         found = document(run.folder, _pdf(version))
     except PdfError as error:
-        return Paper((), str(error))
+        return (), str(error)
     results, text, appendix, floats = (
         _COMMENT.sub("", text_of(run.folder, f"{place}/{name}.tex", most=SOURCE) or "")
         for name in ("results", "paper", "appendix", "floats"))
@@ -174,5 +167,5 @@ def _paper(run: Watched, version: int) -> Paper:
     captions = {figure[1]: "".join(bit.text for bit in bits_of(floats[figure.end():figure.end() + 300], values))
                 for figure in _CAPTION.finditer(floats)}
     marks = links_of(found, texts, captions, run.state.nodes)
-    return Paper(tuple(
-        Sheet(n, *size, tuple(mark for mark in marks if mark.page == n)) for n, size in enumerate(found.sizes, 1)), "")
+    return tuple(
+        Sheet(n, *size, tuple(mark for mark in marks if mark.page == n)) for n, size in enumerate(found.sizes, 1)), ""
