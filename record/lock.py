@@ -16,6 +16,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -58,7 +59,7 @@ def hold(run: Path, *, network: bool = False, beat: float = BEAT, silent: float 
         raise RecordError(f"{run} cannot be written to ({error.strerror}): fix its permissions or its mount, then "
                           "resume") from None
     try:
-        if not _taken(file) or (network and _alive_elsewhere(path, silent, lambda: _server_now(path))):
+        if not _taken(file) or (network and _alive_elsewhere(path, silent, lambda: _server_now(run))):
             raise RunLockedError(f"{run} is being worked on by {describe(path)}; stop it first: scientist stop {run}")
         _sign(file)
         done = threading.Event()
@@ -132,15 +133,10 @@ def _alive_elsewhere(path: Path, silent: float, clock: Callable[[], float]) -> b
         return False
 
 
-def _server_now(path: Path) -> float:
+def _server_now(folder: Path) -> float:
     """The present time by the clock that gives files their times. Raises `OSError` where nothing can be written."""
-    probe = path.with_name(f".lock-{socket.gethostname()}-{os.getpid()}")
-    try:
-        probe.write_text("now")
-        return probe.stat().st_mtime
-    finally:
-        with suppress(OSError):
-            probe.unlink()
+    with tempfile.TemporaryFile(dir=folder) as probe:
+        return os.fstat(probe.fileno()).st_mtime
 
 
 def _sign(file: int) -> None:

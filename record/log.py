@@ -31,7 +31,7 @@ from record.fold.state import RunState
 from record.folder import write_file
 from record.network import LINES, Lines, line_of, on_network, rows_of_lines
 from record.nouns.frozen import encodable
-from record.reading import SCHEMA, RecordError, events_in, read_rows, rows_of
+from record.reading import SCHEMA, RecordError, add, events_in, read_rows, rows_of
 
 Listener = Callable[[Event, RunState], None]
 
@@ -70,7 +70,7 @@ class EventLog(Recorder):
                     db = unless_opened.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
                     for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", SCHEMA):
                         db.execute(statement)
-                    self._write, rows = partial(_insert, db), rows_of(db)
+                    self._write, rows = partial(add, db), rows_of(db)
                 super().__init__(fold(events_in(rows, path)), listener)
             except (sqlite3.Error, OSError, ValueError) as error:
                 raise RecordError(f"cannot open the record {path}: {error}; {_remedy(error)}") from error
@@ -87,10 +87,6 @@ class EventLog(Recorder):
 
     def close(self) -> None:
         self._opened.close()
-
-
-def _insert(db: sqlite3.Connection, at: float, body: str) -> None:
-    db.execute("INSERT INTO events (at, type, body) VALUES (?, json_extract(?, '$.type'), ?)", (at, body, body))
 
 
 class MemoryLog(Recorder):

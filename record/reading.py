@@ -165,14 +165,14 @@ def write_database(path: Path, rows: Iterable[Row]) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
             db.execute("PRAGMA page_size=4096")
             db.execute(SCHEMA)
-            insert(db, rows)
+            db.execute("BEGIN")
+            for row in rows:
+                add(db, *row)
+            db.execute("COMMIT")
     except sqlite3.Error as error:
         raise RecordError(f"cannot write the record {path}: {error}") from error
 
 
-def insert(db: sqlite3.Connection, rows: Iterable[Row]) -> None:
-    """Add rows, all or none."""
-    db.execute("BEGIN")
-    db.executemany("INSERT INTO events (at, type, body) VALUES (?, json_extract(?, '$.type'), ?)",
-                   [(at, body, body) for at, body in rows])
-    db.execute("COMMIT")
+def add(db: sqlite3.Connection, at: float, body: str) -> None:
+    """Add an event."""
+    db.execute("INSERT INTO events (at, type, body) VALUES (?, json_extract(?, '$.type'), ?)", (at, body, body))
