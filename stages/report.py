@@ -11,7 +11,7 @@ from statistics import fmean
 
 from models.client import ModelClient
 from models.errors import BudgetSpent
-from models.roles.assessing import SUMMARY, Candidate, Contrast, Selection, StageReport, SummaryInputs
+from models.roles.assessing import SUMMARY, Candidate, Selection, StageReport, SummaryInputs
 from record.claims.differences import differences
 from record.claims.means import Claim, ablations, ignores_seed, replicates_of, validation_claims
 from record.events.searching import Summarised
@@ -154,11 +154,8 @@ def summary_inputs(bench: Bench, stage: StageName, k: int) -> SummaryInputs:
         nodes=tuple(node_line(node, plan) for node in state.stage_nodes(stage) if node.kind in SEARCH_KINDS),
         best_plan=best.plan if best else "", reasons=last[1].reasons if last is not None else (),
         selection=selection_of(whole_stage(bench, stage, k)), statistics=shown,
-        differences=tuple(Contrast(
-            name=one.name, dataset=one.dataset, condition=one.condition, other=one.other, mean=one.mean, sd=one.sd,
-            n=one.n, low=one.low if one.n >= FEWEST else None, high=one.high if one.n >= FEWEST else None,
-            called=one.called, better=one.better, detectable=one.detectable, key=one.key)
-            for one in differences(state, claims)),
+        differences=tuple(one if one.n >= FEWEST else one.model_copy(update={"low": None, "high": None})
+                          for one in differences(state, claims)),
         replicates_failed=sum(one.status != "good" for top in tops for one in replicates_of(state, top.id)),
         levels=levels_of_means(shown, plan) or (levels_of(best.measurements, plan) if best else ()),
         said=tuple(one for node in spoke for one in node.attempts[-1].said),

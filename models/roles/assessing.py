@@ -9,7 +9,7 @@ from pydantic import Field
 from models.roles.coding import AcrossLevels, Duty, NodeBrief, NodeLine, Study
 from models.roles.role import Role
 from record.ablation import Ablation
-from record.claims.differences import Called
+from record.claims.differences import Difference
 from record.nouns.data import Measurement
 from record.nouns.figures import FigureReview
 from record.nouns.frozen import Frozen
@@ -73,24 +73,6 @@ class Statistic(Frozen):
     high: float | None
 
 
-class Contrast(Frozen):
-    """A paired difference over seeds, `condition - other`. `low` and `high` are the 95 % interval, None where n < 3."""
-
-    name: str = Field(description="the metric")
-    dataset: str
-    condition: str
-    other: str
-    mean: float
-    sd: float | None
-    n: int
-    low: float | None
-    high: float | None
-    called: Called = Field(description="of `condition` against `other`")
-    better: str = Field(description="the condition with the better mean")
-    detectable: float | None = Field(default=None, description="smallest true difference that would have been found")
-    key: str = ""
-
-
 class Candidate(Frozen):
     """A node that could have been carried forward, as it was compared."""
 
@@ -125,7 +107,7 @@ class SummaryInputs(Study):
     reasons: tuple[str, ...] = ()
     selection: Selection | None = None
     statistics: tuple[Statistic, ...] = Field(default=(), description="metrics of the plan; no interval where n < 3")
-    differences: tuple[Contrast, ...] = Field(default=(), description="paired over seeds, for metrics of the plan")
+    differences: tuple[Difference, ...] = Field(default=(), description="paired over seeds, for metrics of the plan")
     levels: tuple[AcrossLevels, ...] = Field(default=(), description="the primary metric from the first level on")
     said: tuple[Measurement, ...] = Field(default=(), description="of the best: last values, as its code reported them")
     replicates_failed: int = 0

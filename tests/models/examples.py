@@ -7,7 +7,6 @@ from pydantic import BaseModel
 from models.roles.assessing import (
     Candidate,
     CompareInputs,
-    Contrast,
     FeedbackInputs,
     Selection,
     Statistic,
@@ -51,6 +50,7 @@ from models.roles.writing import (
     WriteInputs,
 )
 from record.ablation import Ablation
+from record.claims.differences import Difference
 from record.machine import Rate
 from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, Measurement, MetricSpec
 from record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts, FigureReview, FinalFigure
@@ -117,6 +117,10 @@ SAID = tuple(Measurement(name="chosen_rate", value=value, condition=condition, d
 RAN = (Attempt(number=1, seconds=120.0, limit=120.0, failure=Failure(kind="timeout", message="it took 120 s")),
        Attempt(number=2, seconds=61.5, limit=180.0, resumed=True))
 LEVELS = (AcrossLevels(dataset="digits", arm="margin", name="accuracy", level="n50", value=0.83, by={"n500": 0.12}),)
+DIFFERENCE = Difference(
+    key="", name="accuracy", dataset="digits", condition="margin@n50", other="plain@n50", split="validation", mean=0.02,
+    values=(0.0,) * 5, seeds=(), nodes=(), grade="scored", sd=0.01, low=0.008, high=0.032, called="improved",
+    better="margin@n50")
 PARENT = NodeBrief(
     id="n3", kind="draft", plan="A two-layer network, with and without the penalty.",
     experiment="import lab\n\nLEARNING_RATE = 0.01\n\nlab.seed_everything()\n", plots="import numpy as np\n",
@@ -226,10 +230,9 @@ INPUTS: dict[str, BaseModel] = {
         selection=Selection(rule="the best one", arms=("plain", "margin"), cells=4, reference="n3", candidates=(
             Candidate(id="n5", cells=4, mean=0.82, gain=0.012), Candidate(id="n3", cells=4, mean=0.81, gain=0.0))),
         differences=(
-            Contrast(name="accuracy", dataset="digits", condition="margin@n50", other="plain@n50", mean=0.02, sd=0.01,
-                     n=5, low=0.008, high=0.032, called="improved", better="margin@n50"),
-            Contrast(name="log_loss", dataset="digits", condition="margin@n50", other="plain@n50", mean=-0.1, sd=0.05,
-                     n=2, low=None, high=None, called="unknown", better="margin@n50")),
+            DIFFERENCE, DIFFERENCE.model_copy(update={
+                "name": "log_loss", "mean": -0.1, "sd": 0.05, "values": (0.0,) * 2, "low": None, "high": None,
+                "called": "unknown"})),
     ),
     "figures": FiguresInputs(
         idea=IDEA, data_plan=PLAN, facts=FACTS, arrays=ARRAYS, statistics=STATISTICS,

@@ -22,7 +22,6 @@ from models.roles.assessing import (
     SUMMARY,
     Candidate,
     CompareInputs,
-    Contrast,
     Selection,
     Statistic,
 )
@@ -38,7 +37,7 @@ from record.nouns.nodes import BranchStep, NodeKind, StageName, StageSummary
 from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section
 from record.trials import Trial
 from tests.models import ideation_examples
-from tests.models.examples import ABLATION, CODE, INPUTS, LAB, MEASUREMENTS, PARENT, PLAN, WRITE
+from tests.models.examples import ABLATION, CODE, DIFFERENCE, INPUTS, LAB, MEASUREMENTS, PARENT, PLAN, WRITE
 from tests.models.snapshot import assert_snapshot
 
 KINDS: tuple[tuple[StageName, NodeKind, str], ...] = (
@@ -219,8 +218,9 @@ def huge() -> dict[str, BaseModel]:
     review = FigureReview(name="f.png", readable=True, issues=(LONG,) * 50, description=LONG)
     lines = tuple(NodeLine(id=f"n{i}", kind="tune", varies=LONG, status="good", outcome=LONG, analysis=LONG)
                   for i in range(500))
-    contrast = Contrast(name="log_loss", dataset="d", condition="c", other="b", mean=1, sd=None, n=1, low=None,
-                        high=None, called="unknown", better="c")
+    contrast = DIFFERENCE.model_copy(update={
+        "name": "log_loss", "dataset": "d", "condition": "c", "other": "b", "mean": 1.0, "sd": None, "values": (0.0,),
+        "low": None, "high": None, "called": "unknown", "better": "c"})
     selection = Selection(rule=LONG[:800], arms=("a",) * 500, cells=9, reference="n1",
                           candidates=(Candidate(id="n1", cells=1, mean=None, gain=0.0),) * 500)
     arrays = tuple(ArrayBrief(path=f"arrays/{i}.npy", shape=(1,), dtype="f8") for i in range(3000))
