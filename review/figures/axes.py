@@ -49,6 +49,8 @@ def _text_findings(axes: AxesFacts, about: About) -> Iterator[Fault]:
             yield "label", f"has no {side} label", "Say in words what the axis shows."
         elif lacks_unit(text, about.metrics):
             yield "unit", f"names no unit in its {side} label {text!r}", "Add it in brackets, e.g. 'Time (s)'."
+        if (ticks or 0) > MOST_TICKS:
+            yield "crowded", f"has {ticks} tick labels along {side}", f"Label at most {MOST_TICKS}."
     if axes.zlabel is not None and not axes.zlabel.strip():
         yield "label", "has no z label", "Say in words what the axis shows."
     texts = (("title", (axes.title,)), ("x label", (axes.xlabel,)), ("y label", (axes.ylabel,)),
@@ -127,9 +129,6 @@ def _data_findings(axes: AxesFacts, about: About) -> Iterator[Fault]:
                "Add one with a label, or write the values into the cells.")
     if axes.series > MOST_SERIES:
         yield "crowded", f"shows {axes.series} series", f"Show at most {MOST_SERIES} in one panel."
-    for side, ticks in (("x", axes.xticks), ("y", axes.yticks)):
-        if ticks is not None and ticks > MOST_TICKS:
-            yield "crowded", f"has {ticks} tick labels along {side}", f"Label at most {MOST_TICKS}."
 
 
 def _lacks_interval(axes: AxesFacts, about: About) -> bool:

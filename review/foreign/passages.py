@@ -74,8 +74,8 @@ _NOT_READ = re.compile(r"^(?:\d+\.?\s*)?(?:references|bibliography|thebibliograp
 _CAPTION = re.compile(r"^[ \t>*_]*(?:table|tab\.|figure|fig\.)\s*[A-Z]?\d+\s*\**\s*[:.|]", re.I | re.M)
 _FALLS = re.compile(r"drop|reduc|decreas|degrad|improve|change|gain|loss|gap|differ|delta|\u0394|\\Delta|saving", re.I)
 _IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
-_RULE = re.compile(r"^[\s|:+=-]*-[\s|:+=-]*$")
-_TABLE = re.compile(r"^.*\|.*\|.*\n(?=.*\|)[ \t|:+=-]*-[ \t|:+=-]*(?:\n.*\|.*)*$", re.M)
+_RULE = re.compile(r"^[\s|:+=]*-[\s|:+=-]*$")
+_TABLE = re.compile(r"^[^|\n]*\|[^|\n]*\|.*\n(?=.*\|)[ \t|:+=]*-[ \t|:+=-]*(?:\n[^|\n]*\|.*)*$", re.M)
 _SMALL_HEADING = re.compile(r"^[ \t]*\*\*(?:\d[\d.]*\s+)?([^*\n]{3,70}?)[.:]?\*\*[ \t]*$", re.M)
 _SENTENCE = re.compile(r"(?<=[.!?;])(?<!\bvs\.)(?<!\bFig\.)(?<!e\.g\.)(?<!i\.e\.)(?<!al\.)\s+(?=[A-Z*(\[])|\n")
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from models.client import ModelClient, Models
 from models.errors import ImagesRefused, ModelError
 from models.naming import alike, family
-from models.roles.judge import JUDGE, Answer, JudgeAnswer, JudgeInputs, RecordFacts, Rubric, Score
+from models.roles.judge import JUDGE, JudgeAnswer, JudgeInputs, RecordFacts, Rubric
 from record.nouns.papers import AuditFacts, CheckResult, DimensionScore, Judgement, Missing, Panel, Removed, spreads
 from review.judge.exhibits import GuardedExhibit, Pictures, exhibit_lines
 from review.judge.guards import Guarded
@@ -90,18 +90,13 @@ def question(paper: Paper, rubric: Rubric, facts: RecordFacts | None = None) -> 
 def judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, name: str, model: str) -> Judgement:
     """The answer with every quote looked up in the whole paper. `name` is how the paper is called in a report."""
     rubric, text = inputs.rubric, paper.text
-    given: dict[str, Score] = {one.name: getattr(answer.scores, one.name) for one in rubric.dimensions}
     scores = tuple(
-        DimensionScore(
-            dimension=one.name, score=getattr(given[one.name], "score"), lowest=one.lowest, highest=one.highest,  # noqa: B009  a field that the rubric's type adds
-            reason=given[one.name].reason, quote=given[one.name].quote,
-            quoted=stands_in(given[one.name].quote, text))
-        for one in rubric.dimensions)
-    answers: dict[str, Answer] = {one.name: getattr(answer.checks, one.name) for one in rubric.checks}
+        DimensionScore(dimension=one.name, lowest=one.lowest, highest=one.highest, quoted=stands_in(given.quote, text),
+                       **given.model_dump())
+        for one in rubric.dimensions for given in [getattr(answer.scores, one.name)])
     checks = tuple(
-        CheckResult(check=check, answer=one.answer, details=one.details, quote=one.quote,
-                    quoted=bool(one.quote) and stands_in(one.quote, text))
-        for check, one in answers.items())
+        CheckResult(check=one.name, quoted=bool(given.quote) and stands_in(given.quote, text), **given.model_dump())
+        for one in rubric.checks for given in [getattr(answer.checks, one.name)])
     return Judgement(
         paper=name, paper_sha256=paper.sha256, rubric=rubric.name, rubric_sha256=sha256_of(rubric), model=model,
         heuristic=answer.heuristic, scores=scores, confidence=answer.confidence,

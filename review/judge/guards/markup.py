@@ -77,8 +77,8 @@ def without_hidden(text: str, form: str, preamble: str = "") -> tuple[str, tuple
     for source, scope, least, most in (*_RULES, never):
         pattern, at = re.compile(source, re.DOTALL), 0
         while match := pattern.search(text, at):
-            end = _end(text, match.end(), scope)
-            if end is None or not _hides(match, (least, most), light):
+            hides = _hides(match, (least, most), light)
+            if not hides or (end := _end(text, match.end(), scope)) is None:
                 at = match.end()
                 continue
             hidden.append(text[match.start():end])

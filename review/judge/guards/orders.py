@@ -93,7 +93,7 @@ _TOGETHER = re.compile(
     r"(?:give|award|assign|rate|score)\w{0,25}(?:score(?:of)?(?:10|ten)|highest|maximum|topmark|perfect)")
 """For words that were run together, as spaced letters are."""
 
-_ENDS = re.compile(r"(?<=[.!?])[\"'\u201d\u2019)*]*\s+|(?<=[。！？])|\s*\n\s*\n\s*|$")
+_ENDS = re.compile(r"(?<=[.!?])[\"'\u201d\u2019)*]*\s+|(?<=[。！？])|\n\s*\n\s*|$")
 
 
 def is_order(sentence: str) -> bool:
