@@ -55,7 +55,8 @@ def scientist(
 class Run(Command, to=app, work="agent.cli.run:run", settings=(*RUN, "seed", "bib", "template", "data", "context")):
     """Run an idea: experiments in four stages, then figures and a paper."""
 
-    idea: Annotated[Path, Option(help="JSON as AI-Scientist-v2 writes it, one idea or a list.")]
+    idea: Annotated[Path, Option(
+        help="JSON as AI-Scientist-v2 writes it, one idea or a list; or a proposal (.md), read by the model.")]
     idea_idx: Annotated[int | None, Option(help="Which idea of a list, from 0.")] = None
     config: Config = None
     runs: Annotated[Path, Option(help="The folder in which the run's own folder is made.")] = Path("runs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from agent.budget import check_priced
 from agent.cli.checks import (
     check,
     check_gpus,
@@ -25,33 +27,40 @@ from agent.cli.dry_run import show_plan
 from agent.cli.edge import INTERRUPTED, say, traceback_saved, unbreakable
 from agent.cli.status import state_of
 from agent.data import with_idea
+from agent.ideation import NoShares
 from agent.outlook import ahead_of
 from agent.run import resume as resume_run
 from agent.run import rewrite, start
-from agent.settings import FAMILIAR, compose, override
+from agent.settings import FAMILIAR, Settings, compose, override
 from inspector.follow import process_on
 from inspector.live import view_for
 from inspector.render import ahead_text, print_lines, status_lines, tree_lines
 from inspector.status import status_in
 from inspector.tree import tree_of
+from models.budget import Budget
+from models.client import Models
+from models.failover import open_backend
+from models.roles.ideation import IDEA_OF
 from record.errors import WrongUse
 from record.events import Event
 from record.events.running import Commanded
 from record.events.searching import Prepared
 from record.fold.state import RunState
 from record.folder import RunFolder
-from record.log import Listener
-from record.nouns.idea import read_idea
+from record.log import Listener, MemoryLog
+from record.nouns.idea import Idea, read_idea
 from record.reading import read_state
 from sandbox.pretrained import fetch, pretrained_of
 from sandbox.scorers import copy_frozen
+from stages.ideation.converting import convert, idea_file, is_text, kept, read_text
 
 
 def run(asked: Run) -> int:
     if asked.json and not asked.dry_run:
         raise WrongUse("--json goes with --dry-run; of a run ask: scientist status RUN --json")
-    chosen = read_idea(asked.idea, asked.idea_idx)
+    written = None if is_text(asked.idea) else read_idea(asked.idea, asked.idea_idx)
     settings = compose(config=asked.config, flags=asked.flags)
+    chosen = written or idea_in_text(asked.idea, settings)
     settings = with_idea(settings, chosen, asked.idea.parent)
     folder = asked.runs / (default_name(chosen) if asked.name is None else check_name(asked.name))
     check(settings, folder)
@@ -101,6 +110,31 @@ def write(asked: Write) -> int:
     # a run whose writer failed has no paper yet, so that there is nothing to write beside
     work = resume_run if unwritten else rewrite
     return show_while(lambda listener: work(run, flags, listener=listener), run)
+
+
+# --- an idea in a text ----------------------------------------------------------------------------------------------
+
+
+def idea_in_text(path: Path, settings: Settings) -> Idea:
+    """The idea of a text such as a proposal: the one saved beside it, or read by the model and shown.
+
+    Raises `IdeaError`, `ModelError`.
+    """
+    read_text(path)  # refused before a model is asked
+    if (known := kept(path)) is not None:
+        say(f"the idea of {path} as it was read before, in {idea_file(path)}: {known.title}")
+        return known
+    say(f"asking {settings.models.candidates(IDEA_OF)[0].name} for the idea in {path}; this costs a call")
+    check_priced(settings)  # the call is within the budget of the run, though no part of its record
+    log = MemoryLog()
+    models = Models(open_backend(settings.models), log, settings.models, time.monotonic,
+                    budget=Budget(settings.budget, log, NoShares(), settings.models))
+    idea = asyncio.run(convert(path, models.at(0, 0)))
+    say(f"{idea.title}: {idea.short_hypothesis}")
+    for number, step in enumerate(idea.experiments, 1):
+        say(f"{number}. {step}")
+    say(f"in {idea_file(path)}: change it there, or the text")
+    return idea
 
 
 # --- what is shown --------------------------------------------------------------------------------------------------

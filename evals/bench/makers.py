@@ -36,7 +36,7 @@ from stages.judging import case_of
 
 ROUNDS = 3
 """Reflections on an idea."""
-IDEA_ROLES = ("digest", "idea", "idea_reflect")
+IDEA_ROLES = ("digest", "idea", "idea_reflect", "idea_of")
 PAPER_ROLES = ("figures", "figure_review", "outline", "write", "reflect", "missing_ablations")
 RUBRICS: dict[StepName, str] = {
     "idea": "idea", "proposal": "proposal", "experiment": "experiments", "paper": "end-to-end"}

@@ -15,6 +15,8 @@ from models.roles.ideation import (
     DigestInputs,
     IdeaDraft,
     IdeaInputs,
+    IdeaOf,
+    IdeaOfInputs,
     IdeaReflectInputs,
     IdeaReflection,
     IdeaText,
@@ -25,6 +27,7 @@ from models.roles.ideation import (
     WorkNote,
 )
 from record.ideation import DataNeed, Estimate, Means, Statement
+from record.nouns.idea import Idea
 
 NODES = 90
 """Executions of a study, replicates included, by which its hours are counted."""
@@ -123,6 +126,26 @@ def proposal(inputs: ProposalInputs) -> Proposal:
                f"test is scored once. {inputs.estimate.reason}",
         outcomes="Were the difference as the hypothesis says, its parts would be ablated; were there none, that is the "
                  f"result. Risks: {' '.join(one.risks)}")
+
+
+def idea_of(inputs: IdeaOfInputs) -> IdeaOf:
+    """The idea beside the text, or the study that the text is about."""
+    if inputs.known is not None:
+        return IdeaOf(idea=_as_text(inputs.known))
+    study = the_study()
+    if not _names(inputs.text, study):
+        return IdeaOf(missing="the offline model finds no study of its catalogue in it")
+    return IdeaOf(idea=_text(study, Means(processor="", cores=1, memory_gb=1, hours=1, node_hours=1)))
+
+
+def _as_text(one: Idea) -> IdeaText:
+    return IdeaText(
+        name=re.sub(r"[^a-z0-9]+", "_", one.name.lower()).strip("_")[:60], title=one.title[:300],
+        short_hypothesis=one.short_hypothesis or f"The claim of {one.title}.", related_work=one.related_work or "None.",
+        abstract=one.abstract if len(one.abstract) >= 50 else f"{one.abstract} Its experiments describe the study.",
+        experiments=one.experiments if len(one.experiments) > 1 else (*one.experiments, "Repeat it over seeds."),
+        risks=one.risks or ("None was named.",), datasets=one.datasets or ("those of the data plan",),
+        metric=one.metric or "the data plan's")
 
 
 def digest(inputs: DigestInputs) -> DigestAnswer:

@@ -17,7 +17,7 @@ from models.errors import CatalogueError
 from models.offline.assessing import judge, prefer
 from models.offline.citing import cite_ask, cite_select
 from models.offline.coding import code
-from models.offline.ideating import digest, idea, idea_reflect, proposal, related_work
+from models.offline.ideating import digest, idea, idea_of, idea_reflect, proposal, related_work
 from models.offline.judging import compare, feedback, summary, vision
 from models.offline.planning import ablation_plan, missing_ablations, plan
 from models.offline.plotting import figure_review, figures, plot
@@ -32,7 +32,7 @@ ANSWERS: dict[str, Callable[[Any], BaseModel]] = {
     "summary": summary, "figures": figures, "outline": outlined, "write": sections, "reflect": reflect, "judge": judge,
     "figure_review": figure_review, "ablation_plan": ablation_plan, "missing_ablations": missing_ablations,
     "cite_ask": cite_ask, "cite_select": cite_select,
-    "idea": idea, "idea_reflect": idea_reflect, "related_work": related_work, "proposal": proposal,
+    "idea": idea, "idea_reflect": idea_reflect, "related_work": related_work, "proposal": proposal, "idea_of": idea_of,
     "digest": digest, "prefer": prefer,
 }
 

@@ -8,7 +8,7 @@ from models.roles.assessing import COMPARE, FEEDBACK, SUMMARY
 from models.roles.coding import CODE
 from models.roles.exhibits import PREFER
 from models.roles.figures import FIGURE_REVIEW, FIGURES, PLOT, VISION
-from models.roles.ideation import DIGEST, IDEA, IDEA_REFLECT, PROPOSAL, RELATED_WORK
+from models.roles.ideation import DIGEST, IDEA, IDEA_OF, IDEA_REFLECT, PROPOSAL, RELATED_WORK
 from models.roles.judge import JUDGE
 from models.roles.planning import ABLATION_PLAN, MISSING_ABLATIONS, PLAN
 from models.roles.revising import CITE_ASK, CITE_SELECT, REFLECT
@@ -17,5 +17,5 @@ from models.roles.writing import OUTLINE, WRITE
 
 ROLES: Mapping[str, AnyRole] = {role.name: role for role in (
     PLAN, CODE, PLOT, VISION, FEEDBACK, COMPARE, SUMMARY, FIGURES, OUTLINE, WRITE, REFLECT, JUDGE, FIGURE_REVIEW,
-    ABLATION_PLAN, MISSING_ABLATIONS, CITE_ASK, CITE_SELECT, IDEA, IDEA_REFLECT, RELATED_WORK, PROPOSAL,
+    ABLATION_PLAN, MISSING_ABLATIONS, CITE_ASK, CITE_SELECT, IDEA, IDEA_REFLECT, RELATED_WORK, PROPOSAL, IDEA_OF,
     DIGEST, PREFER)}

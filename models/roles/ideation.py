@@ -1,7 +1,7 @@
 """Finding ideas and writing them up.
 
 `idea` drafts, `idea_reflect` holds a draft against what searches returned, `related_work` and `proposal` write the
-steps between an idea and a run, `digest` summarises a document of the user's.
+steps between an idea and a run, `idea_of` reads an idea out of a text, `digest` summarises a document of the user's.
 """
 
 from __future__ import annotations
@@ -147,6 +147,22 @@ class Proposal(Frozen):
 
 
 PROPOSAL = Role("proposal", ProposalInputs, Proposal, temperature=0.7)
+
+
+class IdeaOfInputs(Frozen):
+    text: str
+    file: str
+    known: Idea | None = Field(default=None, description="the idea that lies beside the text, if any")
+
+
+class IdeaOf(Frozen):
+    """The idea that a text describes; `missing` says why there is none, and `idea` is empty then."""
+
+    idea: IdeaText | None = None
+    missing: str = Field(default="", max_length=500)
+
+
+IDEA_OF = Role("idea_of", IdeaOfInputs, IdeaOf, temperature=0.0)
 
 
 class PageText(Frozen):

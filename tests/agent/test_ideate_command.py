@@ -48,7 +48,9 @@ def test_the_offline_model_has_an_idea_that_it_can_run(place: Path, capsys: pyte
     assert main(["run", "--idea", "found/ideas.json", "--dry-run"]) == 0
 
 
-def test_steps_write_files_and_leave_what_a_person_changed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_write_files_and_an_edited_proposal_is_a_start(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     told(capsys, "--out", "found", "--steps", "proposal")
     home = Path("found/idea-1")
     assert {one.name for one in home.iterdir()} == {"task.md", "idea.json", "idea.md", "related_work.md", "proposal.md"}
@@ -60,6 +62,14 @@ def test_steps_write_files_and_leave_what_a_person_changed(place: Path, capsys: 
     told(capsys, "--out", "found", "--steps", "proposal")
     assert (home / "proposal.md").read_text() == edited, "what a person changed stays"
     assert (home / "idea.md").read_text() == "Mine."
+    assert main(["run", "--idea", str(home / "proposal.md"), "--dry-run"]) == 0
+    assert "asking offline for the idea" in capsys.readouterr().err
+    assert read_idea(home / "proposal.idea.json").name == "label_noise_calibration"
+    assert main(["run", "--idea", str(home / "proposal.md"), "--dry-run"]) == 0
+    assert "as it was read before" in capsys.readouterr().err
+    (home / "proposal.md").write_text(edited + "Changed.\n")
+    assert main(["run", "--idea", str(home / "proposal.md"), "--dry-run"]) == 0
+    assert "asking offline for the idea" in capsys.readouterr().err
 
 
 def test_the_same_command_goes_on_in_the_folder_that_it_is_given(

@@ -17,6 +17,8 @@ from models.roles.ideation import (
     DigestAnswer,
     IdeaDraft,
     IdeaInputs,
+    IdeaOf,
+    IdeaOfInputs,
     IdeaReflection,
     Proposal,
     RelatedWork,
@@ -26,7 +28,7 @@ from tests.models.ideation_examples import INPUTS, MEANS, WORK
 
 ANSWERS: dict[str, type[BaseModel]] = {
     "idea": IdeaDraft, "idea_reflect": IdeaReflection, "related_work": RelatedWork, "proposal": Proposal,
-    "digest": DigestAnswer}
+    "idea_of": IdeaOf, "digest": DigestAnswer}
 KNOWN = IdeaInputs(topic="Label noise and calibration.", means=MEANS)
 
 
@@ -52,6 +54,8 @@ def test_a_topic_that_names_no_study_is_refused_in_one_line() -> None:
     with pytest.raises(CatalogueError, match="no idea for this topic") as refused:
         ask("idea", KNOWN.model_copy(update={"topic": "The migration of birds."}))
     assert "\n" not in str(refused.value)
+    found = ask("idea_of", IdeaOfInputs(text="The migration of birds.", file="x.md"))
+    assert isinstance(found, IdeaOf) and found.idea is None and found.missing
 
 
 def test_its_closest_papers_rest_on_their_abstracts() -> None:
