@@ -43,10 +43,11 @@ FAMILIAR = {
     "num_workers": "search.num_workers", "num_drafts": "search.num_drafts",
     "max_debug_depth": "search.max_debug_depth", "debug_prob": "search.debug_prob", "num_seeds": "search.num_seeds",
     "exec.timeout": "sandbox.timeout", "model": "models.name", "base_url": "models.base_url", "bib": "paper.bib",
+    "papers": "paper.papers",
     **SHORT_KEYS,
 }
 """Names that people know from AI-Scientist-v2 and AIDE, or that are shorter, and the keys they stand for."""
-PATHS = ("paper.bib", "context", "keys")
+PATHS = ("paper.bib", "paper.papers", "context", "keys")
 """Keys that hold a path: relative to the configuration file they stand in, otherwise to the working directory."""
 NAMED = ("models.prices",)
 """Keys that hold a mapping by names of the user's own, which may have dots in them."""

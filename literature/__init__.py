@@ -1,7 +1,7 @@
 """Published works: finding them in four public catalogues, and telling which references are true.
 
     LiteratureError
-        LibraryError   for the user: a .bib file cannot be read; the message has line and fix
+        LibraryError   for the user: a .bib file or a folder of papers cannot be read; the message has line and fix
         SourceError    for nobody: a catalogue gave no usable answer in time; what depends on it stays unverified
 """
 
@@ -15,7 +15,7 @@ class LiteratureError(Exception):
 
 
 class LibraryError(LiteratureError, WrongUse):
-    """A .bib file that cannot be read."""
+    """A .bib file or a folder of papers that cannot be read."""
 
 
 class SourceError(LiteratureError):

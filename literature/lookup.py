@@ -26,13 +26,13 @@ from literature.sources.openalex import OpenAlex
 from literature.sources.semantic_scholar import SemanticScholar
 from literature.verification import Outcome, verification_of, verify
 from literature.web import Web
-from literature.works import Answers, Source, Work
+from literature.works import Answers, Source, Wanted, Work
 from record.nouns.frozen import Frozen
 
 LOOKUP_TIMEOUT = 60.0
 """Seconds for one reference or one search, over all catalogues, waits and retries included."""
 LIBRARY_TIMEOUT = 600.0
-"""Seconds for a whole library: some hundred references at the pace of the slowest catalogue."""
+"""Seconds for a whole library or folder of papers: some hundred references at the pace of the slowest catalogue."""
 AT_ONCE = 4
 """References that are looked up at the same time; each catalogue still answers one request after the other."""
 
@@ -116,6 +116,12 @@ class Literature:
                 found[key] = work
         outages = tuple(answers.failed[one.name] for one in self.sources if one.name in answers.failed)
         return SearchResult(tuple(found.values())[:limit], answered, outages)
+
+    async def candidates(self, wanted: Wanted) -> tuple[Work, ...]:
+        """Works that may be the wanted one, of all catalogues that answer within `LOOKUP_TIMEOUT`."""
+        answers = Answers(LOOKUP_TIMEOUT)
+        await answers.collect(self.sources, lambda source: source.find(wanted))
+        return answers.every(self.sources)
 
 
 CATALOGUES: dict[SourceName, type[Catalogue]] = {

@@ -26,6 +26,8 @@ class PaperSettings(Frozen):
     template: str = Field(
         default="workshop", description="workshop, conference, or a folder of your own (docs/templates.md)")
     bib: Path | None = Field(default=None, description="a .bib file with verified entries that may be cited")
+    papers: Path | None = Field(
+        default=None, description="a folder of PDFs: those that a catalogue knows may be cited as well")
     citation_rounds: int = Field(
         default=3, ge=0, le=20, description="rounds in which works are gathered for the first draft; 0: none is looked "
                                             "for, and no catalogue is asked for it")

@@ -13,7 +13,7 @@ from agent.cli.paper_commands import app
 from agent.keys import read_keys
 from record.errors import WrongUse
 
-PATH_OPTIONS = ("--runs", "--out", "--context", "--code", "--results", "--config", "--bib")
+PATH_OPTIONS = ("--runs", "--out", "--context", "--papers", "--code", "--results", "--config", "--bib")
 
 
 def main(arguments: list[str] | None = None) -> int:

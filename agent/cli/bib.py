@@ -9,12 +9,14 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
+from agent.cli.checks import check_papers
 from agent.cli.edge import DONE, FINDINGS
 from agent.cli.paper_commands import BibCheck
 from agent.cli.shown import answer, line, table
 from agent.settings import compose, credentials
 from literature.library import as_bibtex, read_own
 from literature.lookup import Library, open_literature
+from literature.papers import read_papers
 from record.errors import WrongUse
 from record.folder import write_file
 from record.nouns.frozen import Frozen
@@ -33,13 +35,17 @@ def check(asked: BibCheck) -> int:
     settings, out = compose(config=asked.config, flags=asked.flags), asked.out
     if out is not None and out.is_dir():
         raise WrongUse(f"--out {out} is a folder: give the path of a .bib file")
+    check_papers(asked.papers)
     entries = read_own(asked.file)
 
-    async def verify() -> Library:
+    async def verify() -> tuple[Library, tuple[str, ...]]:
         async with open_literature(settings.literature, credentials()) as literature:
-            return await literature.check(entries)
+            if asked.papers is None:
+                return await literature.check(entries), ()
+            found = await read_papers(asked.papers, literature, taken=[one.key for one in entries])
+            return await literature.check((*entries, *found.entries)), found.notes
 
-    library = asyncio.run(verify())
+    library, notes = asyncio.run(verify())
     if out is not None:
         try:
             write_file(out, as_bibtex(one.entry for one in library.checked))
@@ -47,14 +53,15 @@ def check(asked: BibCheck) -> int:
             raise WrongUse(f"--out {out} cannot be written ({error.strerror})") from None
     found = [Line(key=one.entry.key, outcome="merged" if one.merged_into else one.outcome.outcome, why=one.reason,
                   record=one.entry.fields.get("verified", "")) for one in library.checked]
-    answer({"entries": [one.model_dump() for one in found]}, _lines(found, out), json=asked.json)
-    return DONE if len(library.usable) == len(library.checked) else FINDINGS
+    answer({"entries": [one.model_dump() for one in found], "notes": notes}, _lines(found, notes, out), json=asked.json)
+    return DONE if len(library.usable) == len(library.checked) and not notes else FINDINGS
 
 
-def _lines(entries: Sequence[Line], out: Path | None) -> Iterator[Text | Table]:
+def _lines(entries: Sequence[Line], notes: Sequence[str], out: Path | None) -> Iterator[Text | Table]:
     yield table("entry", "outcome", "why, or by whom", rows=(
         (one.key, one.outcome, one.why or "; ".join(part.split(": ", 1)[-1] for part in one.record.split("; ")[:3]))
         for one in entries))
+    yield from map(line, notes)
     yield Text(f"{sum(not one.why for one in entries)} of {len(entries)} entries may be cited")
     if out is not None:
         yield line(f"written: {out}")

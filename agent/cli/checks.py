@@ -59,6 +59,7 @@ def check_parts(settings: Settings, *, template: bool = True) -> None:
         check_template(settings.paper.template)
     if settings.paper.bib is not None:
         read_own(settings.paper.bib)
+    check_papers(settings.paper.papers)
     open_backend(settings.models)
     check_budget(settings)
     check_isolation(settings.sandbox)
@@ -158,3 +159,13 @@ def check_isolation(settings: SandboxSettings) -> None:
     if settings.isolation == "auto" and not found.on:
         say(f"experiments run without isolation, as you, with your files and network: {found.why}; to fix it: "
             f"{found.fix}")
+
+
+def check_papers(folder: Path | None) -> None:
+    """Refuse a folder of papers that holds none. Raises `WrongUse`."""
+    if folder is None:
+        return
+    if not folder.is_dir():
+        raise WrongUse(f"there is no folder {folder}: give --papers a folder of PDFs")
+    if not any(one.suffix.lower() == ".pdf" for one in folder.iterdir()):
+        raise WrongUse(f"--papers {folder} holds no PDF: give a folder of PDFs, or leave it out")

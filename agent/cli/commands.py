@@ -52,7 +52,8 @@ def scientist(
 # --- making runs ----------------------------------------------------------------------------------------------------
 
 
-class Run(Command, to=app, work="agent.cli.run:run", settings=(*RUN, "seed", "bib", "template", "data", "context")):
+class Run(Command, to=app, work="agent.cli.run:run",
+          settings=(*RUN, "seed", "bib", "papers", "template", "data", "context")):
     """Run an idea: experiments in four stages, then figures and a paper."""
 
     idea: Annotated[Path, Option(

@@ -14,6 +14,8 @@ from typer import Argument, Option
 RunPath = Annotated[Path, Argument(metavar="RUN", help="The folder of a run, such as runs/NAME.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON (described in docs/command-line.md).")]
 Config = Annotated[Path | None, Option(help="A YAML file of settings; ${NAME} is filled in.")]
+Papers = Annotated[Path | None, Option(
+    metavar="DIR", help="A folder of PDFs; those that a catalogue knows may be cited as well (docs/literature.md).")]
 Context = Annotated[Path | None, Option(
     metavar="DIR", help="A folder of your papers (PDF) and notes, which are read first (docs/context.md).")]
 
@@ -35,6 +37,7 @@ SETTINGS: dict[str, tuple[Any, str]] = {
     "gpu_hours": _setting("budget.gpu_hours", float | None, "Hours of experiments, times the GPUs of each."),
     "seed": _setting("seed", int | None, "Seed of the run."),
     "bib": _setting("paper.bib", Path | None, "A .bib file with verified entries that the paper may cite."),
+    "papers": (Papers, "paper.papers"),
     "template": _setting("paper.template", str | None, "Of the paper: workshop, conference, or a folder of your own "
                          "(docs/templates.md).", metavar="NAME|DIR"),
     "data": _setting("data", list[str] | None, "Data of your own: CSV, Parquet, NPZ, a folder or hf:OWNER/SET, with "

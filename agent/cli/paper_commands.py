@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from agent.cli.commands import app
-from agent.cli.options import MODEL, AsJson, Command, Config, Context, RunPath
+from agent.cli.options import MODEL, AsJson, Command, Config, Context, Papers, RunPath
 
 bib = typer.Typer(help="Look after a library of references.")
 bench = typer.Typer(help="Take benchmarks from their tasks to judged papers.")
@@ -84,6 +84,7 @@ class BibCheck(Command, to=bib, work="agent.cli.bib:check", settings=("assignmen
 
     file: Annotated[Path, Argument(metavar="FILE", help="A .bib file.")]
     out: Annotated[Path | None, Option(help="Write it here, each entry with its record of verification.")] = None
+    papers: Papers = None
     config: Config = None
     json: AsJson = False
 

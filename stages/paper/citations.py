@@ -1,8 +1,8 @@
 """The works that a paper may cite: the library that the run was given, and what the draft still needs.
 
 **The given library** is verified when the run begins. Entries whose record of verification still holds count as they
-are, and nobody is asked; the others are looked up where catalogues are in reach. What cannot be verified then is not
-offered to the writer, and the user learns it.
+are, and nobody is asked; the others, and the PDFs of a folder, are looked up where catalogues are in reach. What cannot
+be verified then is not offered to the writer, and the user learns it.
 
 **Gathering.** A round reads the first draft, asks for works sentence by sentence, searches, has works chosen, and
 verifies each like any other entry. What a catalogue gave and what was chosen are events; entries lie in a file of the
@@ -24,6 +24,7 @@ from literature import LibraryError
 from literature.library import Entry, as_bibtex, entry_of, read_library
 from literature.lookup import Literature, identities_of, with_record
 from literature.matching import authors_in, plain
+from literature.papers import read_papers
 from literature.verification import verification_of
 from models.client import ModelClient
 from models.errors import BudgetSpent
@@ -49,19 +50,24 @@ UNPRINTED = frozenset({"verified", "abstract"})
 
 async def check_library(bench: Bench) -> None:
     """Record what of the run's library may be cited, once. Raises `literature.errors.LibraryError`."""
-    given = bench.folder.library
-    if bench.state.library is not None or not given.is_file():
+    given, papers = bench.folder.library, bench.paper.papers
+    if bench.state.library is not None or not (given.is_file() or papers is not None):
         return
+    entries = read_library(given) if given.is_file() else ()
     async with AsyncExitStack() as stack:
         literature = Literature()
         if bench.literature is not None:
             literature = await stack.enter_async_context(bench.literature())
-        library = await literature.check(read_library(given))
+        notes: tuple[str, ...] = ()
+        if papers is not None:
+            found = await read_papers(papers, literature, taken=[one.key for one in entries])
+            entries, notes = (*entries, *found.entries), found.notes
+        library = await literature.check(entries)
     write_file(bench.folder.checked, as_bibtex(library.usable))
     bench.recorder.append(LibraryChecked(
         entries=tuple(CheckedEntry(key=one.entry.key, outcome=one.outcome.outcome, why=one.reason)
                       for one in library.checked),
-        files={str(bench.folder.checked.relative_to(bench.folder.root)): sha256(bench.folder.checked)}))
+        notes=notes, files={str(bench.folder.checked.relative_to(bench.folder.root)): sha256(bench.folder.checked)}))
 
 
 def library_of(state: RunState, folder: RunFolder, *, before: int | None = None) -> tuple[Entry, ...]:
