@@ -15,7 +15,6 @@ Source: AblationBench, section 5 (reviewer-side planner).
 from __future__ import annotations
 
 from math import ceil
-from statistics import median
 
 from models import roles
 from models.client import ModelClient
@@ -31,6 +30,7 @@ from record.nouns.decisions import MISSING_ABLATIONS, Expand, Seen
 from record.nouns.papers import Draft
 from record.trials import line_of, trials
 from record.typeset import Use, filled
+from search.limits import expected_seconds
 from search.policy import LATE_DEBUGS
 from search.replication import of_ablation
 from search.tree import view_of
@@ -159,9 +159,7 @@ def no_room(bench: Bench, number: int) -> str:
     if lacking is not None:
         return lacking
     rounds = 1 + LATE_DEBUGS + ceil(again * number / bench.search.num_workers)
-    ran = [node.attempts[-1].seconds for node in state.stage_nodes("ablation")
-           if node.kind == "ablate" and node.status == "good" and node.attempts]
-    expected = rounds * (median(ran) if ran else state.nodes[winner(state) or ""].attempts[-1].seconds)
+    expected = rounds * expected_seconds(ablate.model_copy(update={"parent": winner(state)}), view)
     left = max(0.0, bench.run_seconds - state.active_seconds)
     if expected <= TIME * left:
         return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from functools import cache
 from itertools import islice
@@ -13,7 +12,7 @@ from record.nouns.data import Measurement
 from record.nouns.decisions import Expand
 from sandbox.job import Progress, Watch
 from sandbox.monitor import POINTS
-from search.hopeless import FEWEST, Point, is_loss, peers_of, silence, verdict
+from search.hopeless import FEWEST, Curve, Point, is_loss, peers_of, silence, verdict
 from search.tree import SEARCH_KINDS
 from stages.bench import Bench
 from stages.briefs import seen_by
@@ -78,13 +77,9 @@ def converged(measurements: Path) -> bool | None:
 
     A curve is all values of one (name, condition, dataset, split) with "loss" in its name, by step.
     """
-    curves: dict[tuple[str, ...], list[tuple[int, float]]] = defaultdict(list)
-    if measurements.is_file():
-        for line in measurements.read_text().splitlines():
-            one = json.loads(line)
-            if one.get("step") is not None and "loss" in one["name"]:
-                key = (one["name"], one["condition"], one["dataset"], one["split"])
-                curves[key].append((one["step"], one["value"]))
+    curves: dict[Curve, list[tuple[int, float]]] = defaultdict(list)
+    for curve, step, value in _logged(measurements):
+        curves[curve].append((step, value))
     long = [[value for _, value in sorted(curve)] for curve in curves.values() if len(curve) >= SHORTEST]
     return all(max(tail) - min(tail) <= FLAT * (max(curve) - min(curve))
                for curve in long for tail in [curve[-max(2, len(curve) // 5):]]) if long else None

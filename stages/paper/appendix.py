@@ -27,10 +27,6 @@ GRADES: dict[Grade, str] = {
                 "reach of the experiment's code",
     "logged": "said by the experiment's code, not recomputed",
 }
-ISOLATED = "The experiment's code ran in a namespace of its own, without the labels that it was scored on."
-EXPOSED = (
-    "Isolation was off: the experiment's code was not given the labels of the validation and test sets, and what loads "
-    "them was replaced, which stops mistakes, not intent; it could read the machine's files and reach its network.")
 FAMILIES: dict[Family, str] = {
     "confirmatory": "Confirmatory: the primary metric, method against baseline",
     "exploratory": "Exploratory: other metrics, and ablations",
@@ -38,11 +34,10 @@ FAMILIES: dict[Family, str] = {
 
 
 def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "", figures: Sequence[str] = ()) -> str:
-    """The appendix as TeX. `isolation` says what kept the code from the labels; by default, what the grades imply.
+    """The appendix as TeX. `isolation` says what kept the code from the labels.
 
     `figures` are the names of those that do not stand in the main text.
     """
-    held = bool(claims) and all(one.grade in ("scored", "evaluated") for one in claims)
     differences = [one for one in claims if isinstance(one, Difference)]
     over_examples = any(one.over_examples is not None for one in differences)
     groups = dict.fromkeys((one.family, one.dataset) for one in differences)
@@ -65,7 +60,7 @@ def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "", f
         return f"{fmean(chosen):#.4g}".rstrip(".") if chosen else "--"
 
     return rendered("appendix.tex.jinja", context(state) | {
-        "figures": figures, "isolation": isolation or (ISOLATED if held else EXPOSED),
+        "figures": figures, "isolation": isolation,
         "grades": {grade: meaning for grade, meaning in GRADES.items() if grade in {one.grade for one in claims}},
         "metric": metric, "score": score, "means": [one for one in claims if not isinstance(one, Difference)],
         "by_seed": by_seed, "constant": CONSTANT, "families": FAMILIES,

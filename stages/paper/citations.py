@@ -17,7 +17,6 @@ from __future__ import annotations
 from asyncio import to_thread
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
-from functools import cache
 from pathlib import Path
 
 from literature import LibraryError
@@ -82,12 +81,7 @@ def library_of(state: RunState, folder: RunFolder, *, before: int | None = None)
     for bib, digest in files:
         if not bib.is_file() or sha256(bib) != digest:
             raise LibraryError(f"{bib} is not as it was recorded: put it back, or start the run anew")
-    return tuple(entry for file in files for entry in _entries(*file))
-
-
-@cache
-def _entries(bib: Path, _digest: str) -> tuple[Entry, ...]:
-    return read_verified(bib)  # once for a file with these bytes
+    return tuple(entry for bib, _ in files for entry in read_verified(bib))
 
 
 def read_verified(path: Path) -> tuple[Entry, ...]:

@@ -61,11 +61,6 @@ class Drawing:
     def name(self) -> str:
         return self.part.name
 
-    @property
-    def width(self) -> float:
-        """Inches; 0 where it was saved by other means than matplotlib's."""
-        return max((figure.facts.width_inches for figure in self.figures), default=0.0)
-
 
 @dataclass(frozen=True)
 class Studio:
@@ -174,7 +169,7 @@ async def _review(
 
 def _record(bench: Bench, studio: Studio, drawn: _Drawn) -> None:
     """Seal the figures that were drawn as .pdf and .png and found readable, each with the code that draws it."""
-    widths = {one.name: one.width for one in drawn.kept.values()}
+    widths = {one.name: max(figure.facts.width_inches for figure in one.figures) for one in drawn.kept.values()}
     figures, crowded_out = choose(
         [one.part for one in drawn.kept.values()], bench.plan, generated(bench.state.datasets), widths)
     files = {f"{one.name}{suffix}": (studio.folder / "figures" / f"{one.name}{suffix}").read_bytes()

@@ -6,7 +6,7 @@ How long the parts of a draft are, and whether it keeps to its pages. By an esti
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 
 from models.roles.revising import SectionLength
@@ -23,13 +23,6 @@ CHKTEX = {"16": "a formula is still open at the end of the paragraph", "18": "ty
           "26": "a space stands before a punctuation mark"}
 """The warnings of chktex that mean something in a body of model text; the others are matters of taste."""
 
-
-@dataclass(frozen=True)
-class Length:
-    """Where the main text ends. `fill` is the used part of its last page, 0 to 1."""
-
-    pages: int
-    fill: float
 
 
 def of_log(log: str, source: str = "") -> tuple[PaperFinding, ...]:
@@ -54,27 +47,27 @@ def of_log(log: str, source: str = "") -> tuple[PaperFinding, ...]:
     return tuple(dict.fromkeys((*found, *(PaperFinding(text=line) for line in lines))))
 
 
-def length(folder: Path, floats: tuple[str, ...]) -> Length | None:
-    """Pages of main text: up to its end or its last float, from the .aux; references and appendix do not count."""
+def filled(folder: Path, floats: tuple[str, ...]) -> float | None:
+    """Pages of main text, with the used part of the last: up to its end or its last float, from the .aux; references
+    and appendix do not count."""
     aux, log = ((folder / f"paper.{suffix}").read_text(errors="replace") for suffix in ("aux", "log"))
     pages = {name: int(page) for name, page in re.findall(
         r"\\newlabel\{([^{}]*)\}\{\{(?:[^{}]|\{[^{}]*\})*\}\{(\d+)\}", aux)}
     if "paper:main-end" not in pages:
         return None
-    total = re.search(r"paper: main text ends at ([\d.]+)pt of ([\d.]+)pt", log)
-    fill = float(total[1]) / float(total[2]) if total else 1.0
     last = max([pages["paper:main-end"], *(pages[name] for name in floats if name in pages)])
-    return Length(last, fill if last == pages["paper:main-end"] else 1.0)
+    total = re.search(r"paper: main text ends at ([\d.]+)pt of ([\d.]+)pt", log)
+    ends_there = total is not None and last == pages["paper:main-end"]
+    return last - 1 + float(total[1]) / float(total[2]) if total is not None and ends_there else float(last)
 
 
-def of_length(found: Length | None, template: Template) -> tuple[PaperFinding, ...]:
+def of_length(pages: float, template: Template) -> tuple[PaperFinding, ...]:
     """A finding where the main text is longer than the template allows."""
-    if found is None or found.pages <= template.page_limit:
+    if ceil(pages) <= template.page_limit:
         return ()
-    over = found.pages - template.page_limit - 1 + found.fill
     return (PaperFinding(blocks=True, text=(
-        f"the main text takes {found.pages} pages, the limit is {template.page_limit}: shorten it by about "
-        f"{max(over, 0.05):.1f} pages")),)
+        f"the main text takes {ceil(pages)} pages, the limit is {template.page_limit}: shorten it by about "
+        f"{max(pages - template.page_limit, 0.05):.1f} pages")),)
 
 
 def of_chktex(output: str, source: str = "") -> tuple[PaperFinding, ...]:

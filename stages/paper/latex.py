@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -96,54 +95,33 @@ def recorded_row(*cells: object) -> str:
     return row(map(recorded, cells))
 
 
-_MINUS = re.compile(r"\\ensuremath\{-\}|-")
-
-
-@dataclass(frozen=True)
-class _Extent:
-    """Characters of a printed number left of its point, with the sign apart, and all that comes from there on."""
-
-    integer: int
-    minus: bool
-    digits: int
-    point: bool
-
-
 def aligned(tabular: str, printed: Mapping[str, str]) -> str:
     """The table with space beside the first number of each cell that has one, column by column."""
     rows = [line.split(" & ") for line in tabular.split("\n")]
     for column in range(max(map(len, rows))):
         found = {at: extent for at, cells in enumerate(rows) if column < len(cells) and len(cells) > 1
                  if (extent := _extent(cells[column], printed)) is not None}
-        for at, extent in found.items():
-            rows[at][column] = _spaced(rows[at][column], extent, [*found.values()])
+        widest = [max(each) for each in zip(*found.values(), strict=True)]
+        for at, own in found.items():
+            digits, minus, behind, point = (most - one for most, one in zip(widest, own, strict=True))
+            left, right = (r"\digitspace" * count + sign * lacking for count, sign, lacking in (
+                (digits, r"\minusspace", minus), (behind, r"\pointspace", point)))
+            text, end = re.fullmatch(r"(.*?)(\s*(?:\\\\.*)?)", rows[at][column], re.DOTALL).groups()  # pyright: ignore
+            rows[at][column] = f"{left}{'{}' * bool(left)}{text}{right}{'{}' * bool(right)}{end}"
     return "\n".join(map(" & ".join, rows))
 
 
-def _extent(cell: str, printed: Mapping[str, str]) -> _Extent | None:
+def _extent(cell: str, printed: Mapping[str, str]) -> tuple[int, int, int, int] | None:
+    """Digits of a printed number left of its point, whether it has a sign, all digits from there on, and a point."""
     keys = [use.key for use in uses(cell)]
     first = ClaimKey.parse(keys[0]) if keys else None
     if first is None or first.form not in ("pm", "mean") or keys[0] not in printed:
         return None
-    text = printed[keys[0]]
-    number = re.match(r"(\d+)(\.?)", _MINUS.sub("", text, count=1) if _MINUS.match(text) else text)
+    number = re.match(r"(\\ensuremath\{-\}|-)?(\d+)(\.?)", printed[keys[0]])
     if number is None:
         return None
     rest = " ".join(printed.get(key, "") for key in keys)
-    return _Extent(integer=len(number[1]), minus=_MINUS.match(text) is not None, point=bool(number[2]),
-                   digits=sum(char.isdigit() for char in rest) - len(number[1]))
-
-
-def _spaced(cell: str, own: _Extent, all_of_it: list[_Extent]) -> str:
-    left = r"\digitspace" * (max(one.integer for one in all_of_it) - own.integer)
-    left += r"\minusspace" * (any(one.minus for one in all_of_it) and not own.minus)
-    right = r"\digitspace" * (max(one.digits for one in all_of_it) - own.digits)
-    right += r"\pointspace" * (any(one.point for one in all_of_it) and not own.point)
-    if not left and not right:
-        return cell
-    parts = re.fullmatch(r"(.*?)(\s*(?:\\\\.*)?)", cell, re.DOTALL)
-    assert parts is not None
-    return (left + "{}" if left else "") + parts[1] + (right + "{}" if right else "") + parts[2]
+    return (len(number[2]), bool(number[1]), sum(char.isdigit() for char in rest) - len(number[2]), bool(number[3]))
 
 
 PAGE = 5.6

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from record.claims.differences import Difference
 from record.claims.means import GRADES, Claim
@@ -13,8 +13,6 @@ from stages.paper.sources import Table
 CONSTANT = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
 """What a caption says where `record.claims.means.Claim.constant` holds."""
 COMPARED = "The appendix has the paired differences, with corrected verdicts."
-
-_NONE = "--"
 
 
 def tables(claims: Sequence[Claim], plan: DataPlan, facts: Sequence[DatasetFacts] = (),
@@ -78,53 +76,60 @@ def _notes(tabular: str, claims: Sequence[Claim], titles: _Titles) -> str:
 
 
 def _wide(chosen: Sequence[Claim], titles: _Titles) -> str:
-    """Arms side by side where two fit, else one row an arm; a group of rows a dataset."""
+    """Arms side by side where two fit, else one row an arm."""
     arms = [arm for arm in titles.arms if any(one.arm == arm for one in chosen)]
     wide = len(arms) <= 2
-    head = (titles.factor, *map(titles.arm, arms), "$n$") if wide else (
-        titles.factor, "Arm", r"Mean $\pm$ sd [interval]", "$n$")
-    groups: list[list[str]] = []
-    for dataset in dict.fromkeys(one.dataset for one in chosen):
-        here = [one for one in chosen if one.dataset == dataset]
-        groups.append([_group(dataset, titles, len(head))])
+
+    def rows(here: Sequence[Claim]) -> Iterator[Sequence[str]]:
         for level in titles.levels(here):
             cells = [_find(here, arm, level) for arm in arms]
-            if wide:
-                groups[-1].append(row((titles.level(level), *_values(cells, titles), _counts(cells))))
-                continue
             found = [one for one in cells if one is not None]
-            groups[-1] += [row(("" if k else titles.level(level), titles.arm(one.arm), value, _counts([one])))
-                           for k, (one, value) in enumerate(zip(found, _values(found, titles), strict=True))]
-    return _tabular("l" + "c" * len(arms) + "r" if wide else "llcr", head, groups)
+            if wide:
+                yield titles.level(level), *_values(cells, titles), _counts(cells)
+            for k, (one, value) in enumerate(zip(found, _values(found, titles), strict=True) if not wide else ()):
+                yield "" if k else titles.level(level), titles.arm(one.arm), value, _counts([one])
+
+    head = (titles.factor, *map(titles.arm, arms), "$n$") if wide else (
+        titles.factor, "Arm", r"Mean $\pm$ sd [interval]", "$n$")
+    return _tabular("l" + "c" * len(arms) + "r" if wide else "llcr", head, chosen, titles, rows)
 
 
 def _ablations(claims: Sequence[Claim], titles: _Titles) -> str:
-    """One row an arm and level, the method first; a group of rows a dataset."""
-    groups: list[list[str]] = []
-    for dataset in dict.fromkeys(one.dataset for one in claims if titles.role(one.arm) != "method"):
-        here = [one for one in claims if one.dataset == dataset]
-        groups.append([_group(dataset, titles, 4)])
+    """One row an arm and level, the method first."""
+    def rows(here: Sequence[Claim]) -> Iterator[Sequence[str]]:
         for arm in dict.fromkeys(one.arm for one in here):
             found = sorted((one for one in here if one.arm == arm), key=lambda one: titles.rank(one.level))
-            groups[-1] += [row(("" if k else titles.arm(arm), titles.level(one.level), _value(one), _counts([one])))
-                           for k, one in enumerate(found)]
-    return _tabular("llcr", ("Variant", titles.factor, r"Mean $\pm$ sd [interval]", "$n$"), groups)
+            for k, one in enumerate(found):
+                yield "" if k else titles.arm(arm), titles.level(one.level), _value(one), _counts([one])
+
+    return _tabular("llcr", ("Variant", titles.factor, r"Mean $\pm$ sd [interval]", "$n$"), claims, titles, rows)
 
 
 def _many(claims: Sequence[Claim], metrics: Sequence[MetricSpec], titles: _Titles) -> str:
-    """One row a dataset, level and arm; one column a metric, without intervals."""
-    groups: list[list[str]] = []
-    for dataset in dict.fromkeys(one.dataset for one in claims):
-        here = [one for one in claims if one.dataset == dataset]
-        groups.append([_group(dataset, titles, len(metrics) + 2)])
+    """One row a level and arm; one column a metric, without intervals."""
+    def rows(here: Sequence[Claim]) -> Iterator[Sequence[str]]:
         for level in titles.levels(here):
             columns = [[_find([one for one in here if one.name == metric.name], arm, level) for arm in titles.compared]
                        for metric in metrics]
             values = [_values(cells, titles, interval=False) for cells in columns]
-            shown = [k for k in range(len(titles.compared)) if any(cells[k] for cells in columns)]
-            groups[-1] += [row(("" if k else titles.level(level), titles.arm(titles.compared[k]),
-                                *(column[k] for column in values))) for k in shown]
-    return _tabular("ll" + "c" * len(metrics), (titles.factor, "Arm", *map(titles.metric, metrics)), groups)
+            for k, arm in enumerate(titles.compared):
+                if any(cells[k] for cells in columns):
+                    yield "" if k else titles.level(level), titles.arm(arm), *(column[k] for column in values)
+
+    head = (titles.factor, "Arm", *map(titles.metric, metrics))
+    return _tabular("ll" + "c" * len(metrics), head, claims, titles, rows)
+
+
+def _tabular(columns: str, head: Sequence[str], claims: Sequence[Claim], titles: _Titles,
+             rows: Callable[[Sequence[Claim]], Iterable[Sequence[str]]]) -> str:
+    """A group of rows a dataset."""
+    groups: list[str] = []
+    for dataset in dict.fromkeys(one.dataset for one in claims):
+        title = rf"\multicolumn{{{len(head)}}}{{@{{}}l}}{{\textit{{{titles.dataset(dataset)}}}}} \\"
+        groups.append("\n".join((title, *map(row, rows([one for one in claims if one.dataset == dataset])))))
+    body = "\n\\addlinespace[3pt]\n".join(groups)
+    return (f"\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n\\toprule\n{row(head)}\n\\midrule\n"
+            f"{body}\n\\bottomrule\n\\end{{tabular}}")
 
 
 def _find(claims: Iterable[Claim], arm: str, level: str) -> Claim | None:
@@ -132,14 +137,16 @@ def _find(claims: Iterable[Claim], arm: str, level: str) -> Claim | None:
 
 
 def _values(cells: Sequence[Claim | None], titles: _Titles, *, interval: bool = True) -> list[str]:
-    """What the cells of one place print, the best of them in bold."""
-    best = titles.best(cells)
-    return [_value(one, interval=interval, bold=one is not None and one is best) for one in cells]
+    """What the cells of one place print; in bold the one that is called better than every other there."""
+    shown = [one for one in cells if one is not None]
+    return [_value(one, interval=interval, bold=one is not None and len(shown) > 1 and all(
+        (one.dataset, one.name, one.condition, other.condition) in titles.better
+        for other in shown if other is not one)) for one in cells]
 
 
 def _value(claim: Claim | None, *, interval: bool = True, bold: bool = False) -> str:
     if claim is None:
-        return _NONE
+        return "--"
     text = rf"\textbf{{\result{{{claim.key}.pm}}}}" if bold else rf"\result{{{claim.key}.pm}}"
     return rf"{text} {{\footnotesize \result{{{claim.key}.ci}}}}" if interval and claim.low is not None else text
 
@@ -147,17 +154,7 @@ def _value(claim: Claim | None, *, interval: bool = True, bold: bool = False) ->
 def _counts(claims: Sequence[Claim | None]) -> str:
     found = [one for one in claims if one is not None]
     distinct = found[:1] if len({one.n for one in found}) == 1 else found
-    return "/".join(rf"\result{{{one.key}.n}}" for one in distinct) or _NONE
-
-
-def _group(dataset: str, titles: _Titles, columns: int) -> str:
-    return rf"\multicolumn{{{columns}}}{{@{{}}l}}{{\textit{{{titles.dataset(dataset)}}}}} \\"
-
-
-def _tabular(columns: str, head: Sequence[str], groups: Sequence[Sequence[str]]) -> str:
-    body = "\n\\addlinespace[3pt]\n".join("\n".join(group) for group in groups)
-    return (f"\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n\\toprule\n{row(head)}\n\\midrule\n"
-            f"{body}\n\\bottomrule\n\\end{{tabular}}")
+    return "/".join(rf"\result{{{one.key}.n}}" for one in distinct) or "--"
 
 
 def _direction(metric: MetricSpec) -> str:
@@ -169,8 +166,8 @@ class _Titles:
 
     def __init__(self, plan: DataPlan, facts: Sequence[DatasetFacts], differences: Sequence[Difference]) -> None:
         self._arms = {one.name: one for one in plan.arms}
-        self._better = {(one.dataset, one.name, one.better, one.other if one.better == one.condition else one.condition)
-                        for one in differences if one.called in ("improved", "worsened")}
+        self.better = {(one.dataset, one.name, one.better, one.other if one.better == one.condition else one.condition)
+                       for one in differences if one.called in ("improved", "worsened")}
         self._datasets = {one.name: one.title or one.name for one in facts}
         self._levels = {one.name: one.title or one.name for one in plan.levels}
         self.arms = list(self._arms)
@@ -192,13 +189,6 @@ class _Titles:
 
     def role(self, arm: str) -> str:
         return self._arms[arm].role if arm in self._arms else "ablation"
-
-    def best(self, cells: Sequence[Claim | None]) -> Claim | None:
-        """The claim of a place that is called better than every other there; None where one cannot be told from it."""
-        shown = [one for one in cells if one is not None]
-        return next((one for one in shown if len(shown) > 1 and all(
-            (one.dataset, one.name, one.condition, other.condition) in self._better
-            for other in shown if other is not one)), None)
 
     def rank(self, level: str) -> int:
         return list(self._levels).index(level) if level in self._levels else len(self._levels)

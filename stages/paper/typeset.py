@@ -12,6 +12,7 @@ import re
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 
 from record.nouns.papers import PaperFinding
@@ -107,12 +108,11 @@ async def _compile(work: Path, made: Sources, parts: PaperParts, template: Templ
     log = (work / "paper.log").read_text(errors="replace")
     placed = (*(f"fig:{one.name}" for one in parts.figures if not one.appendix),
               *(f"tab:{one.name}" for one in parts.tables))
-    length = findings.length(work, placed)
+    filled = findings.filled(work, placed)
+    too_long = findings.of_length(filled, template) if filled is not None else ()
     fonts, style = await asyncio.gather(tex.run(["pdffonts", "paper.pdf"], work, timeout=30), _chktex(work))
-    return Assessment(
-        work / "paper.pdf", length.pages if length else None, (
-            *findings.of_log(log, made.files["paper.tex"]), *findings.of_length(length, template),
-            *_type3(fonts.output), *style), length.pages - 1 + length.fill if length else None)
+    return Assessment(work / "paper.pdf", ceil(filled) if filled is not None else None, (
+        *findings.of_log(log, made.files["paper.tex"]), *too_long, *_type3(fonts.output), *style), filled)
 
 
 def _failure(ran: tex.Ran, work: Path, timeout: float) -> str:
