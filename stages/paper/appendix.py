@@ -1,25 +1,46 @@
-"""The appendix of a paper, generated from the record: everything that ran, whether or not it helped.
+"""What a paper tells of its run, generated from the record: the appendix, with everything that ran, whether or not it
+helped, and the sentences that its text must tell.
 
-All text of the record is escaped, all its numbers stand in `\\rec{}`; no model writes any of it. The text itself is in
-`appendix.tex.jinja`.
+All text of the record in the appendix is escaped, all its numbers stand in `\\rec{}`; no model writes any of it. The
+words themselves are in `appendix.tex.jinja`, `incidents.tex.jinja` and `disclosures.txt.jinja`.
+
+How many branches of a run were tried, and whether this one was chosen for its result, no record knows, and the paper
+says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from statistics import fmean
-from typing import cast
+from typing import Any, Literal, cast
 
 from record.claims.differences import Difference, Family
-from record.claims.means import LEVEL, MINIMUM_REPLICATES, POWER, Claim
+from record.claims.means import (
+    LEVEL,
+    MINIMUM_REPLICATES,
+    POWER,
+    Claim,
+    ignores_seed,
+    replicates_of,
+    seedless,
+    winner,
+)
+from record.fold.facts import RoleUsage, total_of
 from record.fold.state import RunState
 from record.nouns.data import Grade
-from record.nouns.nodes import Node
-from stages.paper.incidents import context, paid
-from stages.paper.latex import longtable, recorded_row, rendered, short, words
+from record.nouns.decisions import Compare
+from record.nouns.nodes import STAGES, Node, changed, retries
+from record.trials import trials
+from stages.paper.latex import longtable, recorded, recorded_row, rendered, short, words
 from stages.paper.tables import CONSTANT
 
+LATE = ("After the draft, a reviewer was asked which ablations its claims need. Whoever asked had read the test "
+        "results of the draft; nothing was chosen by those of the new nodes, which were scored once, after all of them "
+        "ran.")
+FORKED = (
+    "Other branches of the same run may have been made, and this paper may have been chosen among theirs; the record "
+    "of a run knows its ancestors and not its siblings, so no value here is corrected for such a choice.")
 GRADES: dict[Grade, str] = {
     "scored": "computed by the program from submitted predictions, on labels that the code could not see",
     "evaluated": "computed in a second kernel by a scorer that was frozen before the search",
@@ -92,3 +113,79 @@ def _settings(state: RunState) -> tuple[list[tuple[tuple[str, str], tuple[str, s
     given = [(name, value) for name, value in shown if value]
     half = (len(given) + 1) // 2
     return [*zip_longest(given[:half], given[half:], fillvalue=("", ""))], [name for name, value in shown if not value]
+
+
+def incidents(state: RunState) -> str:
+    """What happened that a reader must know, as TeX, a list a kind of incident; empty where nothing happened."""
+    return rendered("incidents.tex.jinja", context(state))
+
+
+def context(state: RunState) -> dict[str, Any]:
+    """What the templates of the appendix are filled in from."""
+    failures: list[tuple[Node, str]] = []
+    for node in state.nodes.values():
+        why = [node.failure.message] if node.failure and node.failure.kind != "suspect" else []
+        why += [*(node.reasons if node.status == "cancelled" or not node.failure else ()), *node.suspect]
+        if why and (node.status != "good" or node.suspect):
+            failures.append((node, "; ".join(why)))
+    replicable = {one.best for one in state.stages.values()} | {
+        node.id for node in state.nodes.values() if node.kind == "ablate"}
+    return {
+        "state": state, "stages": STAGES, "failures": failures, "late": LATE, "forked": FORKED,
+        "comparisons": [one.action for one in state.decisions.values() if isinstance(one.action, Compare)],
+        "unreplicated": ", ".join(node.id for node in state.nodes.values() if node.status == "good"
+                                  and node.id in replicable and not replicates_of(state, node.id)),
+        "listed": _listed, "item": _item, "paid": paid, "ablation_rows": ablation_rows,
+        "retries": retries, "changed": changed, "seedless": seedless, "replicates_of": replicates_of,
+        "total_of": total_of}
+
+
+def _listed(head: str, *, caller: Callable[[], str]) -> str:
+    items = caller().strip()
+    return (f"{head}\n\\begin{{description}}\\footnotesize\\raggedright\n{items}\n\\end{{description}}\n\n" if items
+            else "")
+
+
+def _item(name: str, *, caller: Callable[[], str]) -> str:
+    return rf"\item[{recorded(name)}] {recorded(caller())}" + "\n"
+
+
+def paid(used: RoleUsage, unit: str = "") -> str:
+    """What calls cost, in US dollars."""
+    if used.unpriced == used.calls and (used.calls or not unit):
+        return "a price that is not known" if unit else "unknown"
+    return f"{round(used.usd, 6):.2f}{unit}" + (
+        f" and {used.unpriced} calls of unknown price" if used.unpriced else "")
+
+
+def disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...]:
+    """What a reader must learn of this run, a sentence each, in words without numbers."""
+    best = winner(state)
+    ablated: dict[str, list[str]] = {}
+    for one in trials(state):
+        ablated.setdefault(f"{one.by}: {one.outcome}", []).append(one.ablation.name)
+    lines = rendered("disclosures.txt.jinja", {
+        "state": state, "nodes": state.nodes.values(), "ablated": ablated,
+        "failed_replicates": best and any(one.status != "good" for one in replicates_of(state, best)),
+        "ignores_seed": best and ignores_seed(state, best), "grades": {one.grade for one in claims},
+        "splits": [*{one.split for one in claims}]}).split("\n")
+    return tuple(line for line in lines if line)
+
+
+def ablation_rows(state: RunState, by: Literal["author", "reviewer"]) -> Iterable[tuple[str, str]]:
+    """Name and fate of every ablation that was planned, or asked for after the draft; and why there was no plan, or
+    what was said with the demand."""
+    if by == "author" and state.planned is not None and state.planned.why:
+        yield "none", state.planned.why
+    if by == "reviewer" and state.missed is not None:
+        yield "asked", state.missed.why
+    for one in trials(state):
+        name, part, fate = one.ablation.name, one.ablation.part, f"{one.outcome}{f' ({one.node})' if one.node else ''}"
+        change = {"remove": f"{part} taken out", "replace": f"{part} replaced by {one.ablation.replacement}",
+                  "add": f"{one.ablation.replacement} added to {part}"}[one.ablation.action]
+        if one.outcome == "measured":
+            again = f"{one.replicates} replicates" if one.replicates else (
+                "no replicates, so that nothing is claimed of it")
+            fate = f"measured by {one.node} as {', '.join(one.arms) or 'no arm'}, {again}"
+        if one.by == by:
+            yield name, f"{change}: {fate}" + (f", {one.why}" if one.outcome != "measured" else "")

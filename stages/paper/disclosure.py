@@ -20,7 +20,7 @@ from record.folder import RunFolder
 from record.nouns.data import Measurement
 from record.nouns.nodes import STAGES, Attempt, Node, StageName
 from record.trials import trials
-from stages.paper.incidents import FORKED, LATE
+from stages.paper.appendix import FORKED, LATE
 
 RULES = {
     "next node": "search.policy picks the parent from validation results that the decision may see (docs/search.md)",

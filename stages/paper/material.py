@@ -5,7 +5,7 @@ A `Material` is made once for each version of the text; what it works out (claim
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -17,9 +17,7 @@ from record.claims.means import (
     MINIMUM_REPLICATES,
     Claim,
     ablation_conditions,
-    ignores_seed,
     paper_claims,
-    replicates_of,
     winner,
 )
 from record.claims.printing import printed, setups
@@ -31,9 +29,8 @@ from record.nouns.papers import Draft
 from record.typeset import as_read
 from review.evidence import LITERALS, Evidence, Value, claims_in, used_keys
 from stages.digests import lines_of
-from stages.paper.appendix import appendix
+from stages.paper.appendix import appendix, disclosures
 from stages.paper.citations import library_of, reference
-from stages.paper.incidents import sentences_on_provenance
 from stages.paper.latex import escape
 from stages.paper.outline import to_report
 from stages.paper.sources import FigureFile, PaperParts, Table
@@ -142,7 +139,7 @@ def write_inputs(material: Material) -> WriteInputs:
     results = _lines(plan, [*material.claims.means, *wanted])
     by_key = {one.key: one for one in material.comparisons}
     comparisons = tuple(by_key[one.key] for one in wanted)
-    disclosures = (material.isolation, *_disclosures(material))
+    sentences = (material.isolation, *disclosures(state, material.claims.means))
     return WriteInputs(
         idea=state.started.idea, data_plan=plan, facts=state.datasets, results=results, branch=branch(state, best.id),
         summaries=tuple(for_paper(stage.summary, results) for stage in state.stages.values()
@@ -152,8 +149,8 @@ def write_inputs(material: Material) -> WriteInputs:
         comparisons=comparisons, figures=material.figures, tables=tuple(table.name for table in material.tables),
         references=tuple(map(reference, material.library)), literals=LITERALS,
         page_limit=material.template.page_limit, context=lines_of(state.context), winner_plan=best.plan,
-        winner_source=read_source(material.folder.source(best.id))["experiment.py"], disclosures=disclosures,
-        tellings=to_report(plan, comparisons, disclosures, {line.key for line in results}))
+        winner_source=read_source(material.folder.source(best.id))["experiment.py"], disclosures=sentences,
+        tellings=to_report(plan, comparisons, sentences, {line.key for line in results}))
 
 
 def parts_for(material: Material, draft: Draft, *, refused: bool = False) -> PaperParts:
@@ -231,34 +228,3 @@ def _note(one: Difference) -> str:
     over = "the seeds agree on it, but its interval over test examples includes zero; " if one.by_examples else ""
     smallest = printed([one])[f"{one.key}.mde"]
     return f"{over}a difference smaller than {smallest} ({one.key}.mde) could not have been seen"
-
-
-def _disclosures(material: Material) -> Iterator[str]:
-    """What a reader must learn of this run, in words without numbers (the appendix has those)."""
-    state, claims = material.state, material.claims.means
-    for text in material.plan.untested:
-        yield f"The plan, made before any run, set out not to test: {text} (or what was run of it all the same)"
-    best = winner(state)
-    if best is not None and any(one.status != "good" for one in replicates_of(state, best)):
-        yield "Some replicates of the reported configuration failed; the appendix lists them."
-    if "replicate" in state.without:
-        yield ("Some replicates that were planned were left out, since neither time nor budget had room for them; the "
-               "appendix says which.")
-    if best is not None and ignores_seed(state, best):
-        yield ("The code of the reported configuration gave the same values for every seed, as that of a deterministic "
-               "method does: its replicates say nothing of the spread, which is unknown.")
-    if any(node.status == "pruned" for node in state.nodes.values()):
-        yield ("Some experiments were ended by the program before they were done, since they could not come to "
-               "anything; the appendix lists them with the reasons.")
-    if any(stage.limited for stage in state.stages.values()):
-        yield "The search of some stages was ended by a limit on time or model calls; the appendix names them."
-    if {one.split for one in claims} == {"validation"}:
-        yield "The code handed in no test predictions: all results are on validation data that selection saw."
-    if any(one.grade == "logged" for one in claims):
-        yield "Some values were reported by the code itself and could not be computed by the harness."
-    if state.figures is not None and not state.figures.looked:
-        yield ("No model looked at all of the figures, since the one that was used takes no pictures or gave no usable "
-               "answer; a program checked their labels, legends and axes.")
-    yield from sentences_on_provenance(state)
-    if state.limited:
-        yield "The run was ended early, by a limit on its time or budget; the appendix says which."

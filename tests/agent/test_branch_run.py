@@ -29,7 +29,7 @@ from record.fold.state import RunState
 from record.lock import hold
 from record.log import open_log
 from record.reading import RecordError, read_state
-from stages.paper.incidents import FORKED
+from stages.paper.appendix import FORKED
 from tests.stages.small_study import IDEA, experiment, plots, small_model
 from tests.stages.test_whole_run import small_settings
 

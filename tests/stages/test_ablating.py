@@ -44,8 +44,8 @@ from stages.bench import Bench
 from stages.briefs import code_inputs
 from stages.evidence.scoring import frozen
 from stages.missing_ablations import missing_ablations
+from stages.paper.appendix import ablation_rows, disclosures
 from stages.paper.disclosure import disclosure
-from stages.paper.incidents import ablation_rows, sentences_on_provenance
 from stages.planned_ablations import answers_to_risks, sift
 from stages.stage import Research
 from tests.stages.small_study import IDEA, PLAN, ablated, ablation, small_model
@@ -248,7 +248,7 @@ def test_a_failed_ablation_is_debugged_and_one_that_stays_broken_is_told(tmp_pat
     assert (broken.outcome, worked.outcome) == ("failed", "measured") and "shapes differ in no-mean" in broken.why
     debugged = [node for node in state.stage_nodes("ablation") if node.kind == "debug"]
     assert [node.id for node in debugged][-1:] == [broken.node] and taken_up(state) == ["no-mean", "no-weight"]
-    assert [*sentences_on_provenance(state)] == ["Planned ablations that failed: no-mean; the appendix says why."]
+    assert "Planned ablations that failed: no-mean; the appendix says why." in disclosures(state, [])
     assert dict(ablation_rows(state, "author"))["no-mean"].startswith("what no-mean lacks taken out: failed (n00")
 
 
@@ -343,7 +343,7 @@ def test_missing_ablations_are_run_replicated_scored_once_and_told(
     told = world.model.inputs["reflect"][0].news
     assert len(told) == 2 and "measured, as half-weight: tell it by its keys" in told[0]
     assert state.drafts[-1].anew and state.limited is None
-    assert "asked for them: half-weight, no-noise" in " ".join(sentences_on_provenance(state))
+    assert "asked for them: half-weight, no-noise" in " ".join(disclosures(state, []))
     disclosed = json.loads(disclosure(state, isolation="", text=0))["ablations"]
     assert len(disclosed["trials"]) == 3 and disclosed["missing"] == "The claims need them."
 

@@ -26,8 +26,8 @@ from record.nouns.decisions import Compare, Expand
 from record.nouns.figures import FigureReview
 from record.nouns.nodes import Attempt, Failure, Finding, NodeStatus
 from record.nouns.papers import PaperFinding
+from stages.paper.appendix import incidents
 from stages.paper.disclosure import disclosure
-from stages.paper.incidents import incidents
 from tests.paper import synthetic
 
 STEPS = Measurement(name="steps", value=3.0, condition="method", dataset="digits", split="test", seed=1,

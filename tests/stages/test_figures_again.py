@@ -19,7 +19,7 @@ from sandbox.scripted import ScriptedExecutor
 from stages.bench import Bench
 from stages.nodes.canvas import Canvas, subject_of
 from stages.nodes.plotting import UNSEEN, draw
-from stages.paper.incidents import incidents
+from stages.paper.appendix import incidents
 from tests.stages.test_prompt_inputs import Story, cells
 
 GOOD = FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="loss", series=1),))

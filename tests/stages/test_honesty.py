@@ -31,7 +31,7 @@ from search.settings import RETRY_FACTOR, SearchSettings
 from stages.evidence.scoring import frozen, probe_winners, score_tests
 from stages.nodes.canvas import Canvas
 from stages.nodes.plotting import draw
-from stages.paper.incidents import incidents
+from stages.paper.appendix import incidents
 from stages.settings import PaperSettings
 from stages.shares import RunShares
 from stages.stage import NothingWorkedError

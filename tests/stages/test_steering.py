@@ -26,8 +26,8 @@ from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings, StageLimits
 from stages.bench import Bench
+from stages.paper.appendix import incidents
 from stages.paper.disclosure import disclosure
-from stages.paper.incidents import incidents
 from stages.stage import Research
 
 SLOW = 60.0
