@@ -55,7 +55,12 @@ class IdeaError(WrongUse):
 
 def read_idea(path: Path, index: int | None = None) -> Idea:
     """The idea of a file; of several, the one at `index` (from 0). Raises `IdeaError`."""
-    content = _json(path)
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise IdeaError(f"cannot read the idea file {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise IdeaError(f"{path} is not JSON in UTF-8: {error}") from None
     ideas = cast("list[Any]", content) if isinstance(content, list) else [content]
     if not ideas:
         raise IdeaError(f"{path} is an empty list: it must hold one idea at least, with Name, Title and Experiments")
@@ -73,15 +78,6 @@ def read_idea(path: Path, index: int | None = None) -> Idea:
             first = error.errors()[0]
             why = f"{first['loc'][0]}: {first['msg'].removeprefix('Value error, ')}"
         raise IdeaError(f"{where}: {why}") from None
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise IdeaError(f"cannot read the idea file {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise IdeaError(f"{path} is not JSON in UTF-8: {error}") from None
 
 
 def _fields(raw: object) -> dict[str, Any]:
