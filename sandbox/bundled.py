@@ -5,7 +5,6 @@ It is imported when one is loaded, not to list them: a test checks the numbers i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,33 +18,29 @@ class Bundled:
 
     name: str
     title: str
-    source: str
     examples: int
     features: int
-    classes: int
-    load: Callable[[], Examples]
-    """All examples, always in the same order."""
+    classes: int = 0
 
+    @property
+    def source(self) -> str:
+        return f"sklearn:load_{self.name}"
 
-def _of_sklearn(name: str, title: str, *, examples: int, features: int, classes: int = 0) -> Bundled:
-    def load() -> Examples:
+    def load(self) -> Examples:
+        """All examples, always in the same order."""
         from sklearn import datasets  # pyright: ignore[reportMissingTypeStubs]
 
-        loaded = getattr(datasets, f"load_{name}")()
+        loaded = getattr(datasets, f"load_{self.name}")()
         return Examples(np.asarray(loaded.data, dtype=np.float64),
-                        np.asarray(loaded.target, dtype=np.int64 if classes else np.float32),
+                        np.asarray(loaded.target, dtype=np.int64 if self.classes else np.float32),
                         names=tuple(str(column) for column in loaded.feature_names),
-                        class_names=tuple(str(label) for label in loaded.target_names) if classes else ())
-
-    return Bundled(name, title, f"sklearn:load_{name}", examples, features, classes, load)
+                        class_names=tuple(str(label) for label in loaded.target_names) if self.classes else ())
 
 
 BUNDLED = (
-    _of_sklearn("digits", "Optical recognition of handwritten digits (8 x 8 pixels)",
-                examples=1797, features=64, classes=10),
-    _of_sklearn("breast_cancer", "Breast cancer Wisconsin (diagnostic)", examples=569, features=30, classes=2),
-    _of_sklearn("wine", "Wine recognition (chemical analysis of three cultivars)",
-                examples=178, features=13, classes=3),
-    _of_sklearn("iris", "Iris plants", examples=150, features=4, classes=3),
-    _of_sklearn("diabetes", "Diabetes progression (regression)", examples=442, features=10),
+    Bundled("digits", "Optical recognition of handwritten digits (8 x 8 pixels)", 1797, 64, classes=10),
+    Bundled("breast_cancer", "Breast cancer Wisconsin (diagnostic)", 569, 30, classes=2),
+    Bundled("wine", "Wine recognition (chemical analysis of three cultivars)", 178, 13, classes=3),
+    Bundled("iris", "Iris plants", 150, 4, classes=3),
+    Bundled("diabetes", "Diabetes progression (regression)", 442, 10),
 )
