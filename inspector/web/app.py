@@ -21,7 +21,7 @@ from inspector.web.node_panel import panel_of
 from inspector.web.pages import HERE, Pages, or_404
 from inspector.web.paper_pages import PaperPages
 from inspector.web.pieces import Piece, RunPieces, by_parent, update
-from inspector.web.watched import Runs, Watched
+from inspector.web.watched import FOLDED, Runs, Watched, kept
 from record.nouns.nodes import STAGES
 
 STATIC = {"inspector.js": "text/javascript", "inspector.css": "text/css", "icon.svg": "image/svg+xml"}
@@ -69,7 +69,7 @@ class Handlers:
             for name, text in self.static_files.items()}, form_token=form_token, single=self.runs.single)
         self.papers = PaperPages(self.watched, self.pages)
         self.form_token = form_token
-        self.pieces: dict[str, RunPieces] = {}
+        self.pieces: dict[Watched, RunPieces] = {}
         self.open_streams = 0
 
     # --- pages ------------------------------------------------------------------------------------------------------
@@ -183,11 +183,7 @@ class Handlers:
 
     def pieces_of(self, name: str) -> RunPieces:
         run = self.watched(name)
-        known = self.pieces.get(name)
-        if known is None or known.run is not run:
-            known = self.pieces[name] = RunPieces(run, self.pages)
-            self.pieces = {other: one for other, one in self.pieces.items() if self.runs.is_open(other)}
-        return known
+        return kept(self.pieces, run, lambda: RunPieces(run, self.pages), most=FOLDED)
 
     def lines(self) -> tuple[int, dict[str, Piece]]:
         """The runs as pieces of the list; the version means nothing."""

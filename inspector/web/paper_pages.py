@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from fastapi import HTTPException
 from starlette.responses import Response
@@ -17,7 +17,7 @@ from inspector.tracer import Tracer, number_of
 from inspector.web.pages import Pages, or_404
 from inspector.web.paper_links import Link, links_of
 from inspector.web.pdf_pages import PdfError, document, picture
-from inspector.web.watched import Watched
+from inspector.web.watched import Watched, kept
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.figures import FigureReview
@@ -27,7 +27,7 @@ AT_ONCE: Final = 8
 SOURCE: Final = 4_000_000
 """Bytes of a file of the paper's source that are read."""
 KEPT: Final = 4
-T = TypeVar("T")
+"""Papers and tracers that are kept."""
 _COMMENT = re.compile(r"(?<!\\)%.*")
 _CAPTION = re.compile(r"\\figurefloat\{([^{}]*)\}\{[^{}]*\}\{[^{}]*\}\s*\{")
 """The beginning of a figure of floats.tex, up to its caption."""
@@ -65,7 +65,7 @@ class PaperPages:
         """The paper, some sheets at a time."""
         run, version = self._version(name, v)
         stamp = (run.folder, version, _stamp(run.folder / _pdf(version)), len(run.state.nodes))
-        sheets, why = kept(self._papers, stamp, lambda: _paper(run, version))
+        sheets, why = kept(self._papers, stamp, lambda: _paper(run, version), most=KEPT)
         first = (max(1, min(page, len(sheets))) - 1) // AT_ONCE * AT_ONCE
         parts = [(n + 1, min(n + AT_ONCE, len(sheets))) for n in range(0, len(sheets), AT_ONCE)]
         with run.held:
@@ -103,7 +103,7 @@ class PaperPages:
                 folder = RunFolder(run.folder, version)
                 stamp = (run, version, run.version, *(_stamp(folder.paper / name) for name in SOURCES))
                 tracer = kept(self._tracers, stamp, lambda: Tracer(
-                    run.state, folder, run=shlex.quote(str(run.folder))))
+                    run.state, folder, run=shlex.quote(str(run.folder))), most=KEPT)
                 found = tracer.key(key) if key else tracer.number(asked) if asked is not None else None
         return self._pages.answer(
             "trace", part=part, run=name, asked=found.number if found and key else key or number, found=found,
@@ -142,14 +142,6 @@ def _stamp(path: Path) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return about.st_mtime_ns, about.st_size
-
-
-def kept(known: dict[object, T], key: object, make: Callable[[], T]) -> T:
-    """What was made for a key; only those asked for last are kept."""
-    known[key] = found = known.pop(key, None) or make()
-    while len(known) > KEPT:
-        known.pop(next(iter(known)), None)
-    return found
 
 
 def _paper(run: Watched, version: int) -> tuple[tuple[Sheet, ...], str]:

@@ -21,12 +21,8 @@ from record.errors import WrongUse
 HOST = "127.0.0.1"
 
 
-class PortTakenError(WrongUse):
-    """Something else listens on the port. The message says how to fix it."""
-
-
 def bound(port: int) -> socket.socket:
-    """A listening socket on the loopback address; port 0 takes a free one. Raises `PortTakenError`."""
+    """A listening socket on the loopback address; port 0 takes a free one. Raises `WrongUse`."""
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -35,7 +31,7 @@ def bound(port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         found.close()
         why = error.strerror if isinstance(error, OSError) else "no port has this number"
-        raise PortTakenError(f"cannot listen on {HOST}:{port} ({why}): give another port, or no --port") from None
+        raise WrongUse(f"cannot listen on {HOST}:{port} ({why}): give another port, or no --port") from None
     return found
 
 
@@ -53,7 +49,7 @@ def server_of(place: Path, listening: socket.socket, *, read_only: bool = False)
 
 
 def serve(place: Path, *, port: int, tell: Callable[[str], None], read_only: bool = False) -> None:
-    """Serve until interrupted; `tell` is given the address. Raises `PortTakenError`."""
+    """Serve until interrupted; `tell` is given the address. Raises `WrongUse`."""
     with bound(port) as listening:
         server, address = server_of(place, listening, read_only=read_only)
         tell(address)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from inspector.follow import HOLDER, Follower
 from inspector.status import Happened, Status, happened, status_in
@@ -22,6 +24,8 @@ POLL = 0.02
 FOLDED = 8
 LAST = 12
 """Things that happened, as shown."""
+K = TypeVar("K")
+T = TypeVar("T")
 
 
 class Watched:
@@ -128,20 +132,12 @@ class Runs:
     def run(self, name: str) -> Watched | None:
         """A run by its name, as of now; None where there is none."""
         with self._lock:
-            known = self._open.pop(name, None)
-            if known is None and name in self.names():
-                known = Watched(self.place if self.single else self.place / name, name)
-            if known is None:
+            if name not in self._open and name not in self.names():
                 return None
-            self._open[name] = known
-            while len(self._open) > FOLDED:
-                self._open.pop(next(iter(self._open)))
+            folder = self.place if self.single else self.place / name
+            known = kept(self._open, name, lambda: Watched(folder, name), most=FOLDED)
         known.look()
         return known
-
-    def is_open(self, name: str) -> bool:
-        """Whether a run is kept in memory."""
-        return name in self._open
 
     def line(self, name: str) -> RunLine | None:
         """A run in the list; read again when its log has grown, or after a while since its process may have ended."""
@@ -161,3 +157,11 @@ class Runs:
 
 def _changed(run: Path) -> float:
     return max((one[3] for one in stamps(run)), default=0)
+
+
+def kept(known: dict[K, T], key: K, make: Callable[[], T], *, most: int) -> T:
+    """What was made for a key; `most` things are kept, those asked for last."""
+    known[key] = found = known.pop(key, None) or make()
+    while len(known) > most:
+        known.pop(next(iter(known)), None)
+    return found

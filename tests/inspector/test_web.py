@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from inspector.web.server import PortTakenError, bound
+from inspector.web.server import bound
+from record.errors import WrongUse
 from record.events.running import Branched
 from record.events.searching import Executed, Judged
 from record.log import EventLog
@@ -222,7 +223,7 @@ def test_a_port_that_is_taken_is_one_line(tmp_path: Path, capsys: pytest.Capture
     with bound(0) as taken:
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(PortTakenError):
+        with pytest.raises(WrongUse):
             bound(port)
         assert main(["view", str(tmp_path), "--port", str(port)]) == 2
     assert main(["view", str(tmp_path / "none")]) == 2
