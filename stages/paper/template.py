@@ -28,6 +28,8 @@ DESCRIPTION = "template.toml"
 STYLES = frozenset({".cls", ".sty", ".bst", ".clo", ".def", ".cfg"})
 """Text files of a template that TeX reads; they are copied into every paper made with it."""
 PICTURES = frozenset({".pdf", ".png", ".jpg"})
+MOST_FILES, MOST_BYTES = 60, 8_000_000
+"""What a folder may hold at most of all of these: somebody who names the wrong folder is to learn it at once."""
 
 _FORBIDDEN = re.compile(
     r"\\(?:write\s*18|ShellEscape|directlua|openin|openout)\b|\\input\s*\{?\s*[|/~]|\\(?:input|include)\s*\{[^}]*\.\./")
@@ -164,7 +166,12 @@ def _read(folder: Path, name: str, shared: Path | None = None) -> Template:
 
 
 def _files(folder: Path, suffixes: frozenset[str]) -> dict[str, Path]:
-    return {path.name: path for path in sorted(folder.iterdir()) if path.suffix in suffixes and path.is_file()}
+    found = {path.name: path for path in sorted(folder.iterdir()) if path.suffix in suffixes and path.is_file()}
+    size = sum(path.stat().st_size for path in found.values())
+    if len(found) > MOST_FILES or size > MOST_BYTES:
+        raise TemplateError(f"template {str(folder)!r} holds {len(found)} files for TeX, {size / 1e6:.1f} MB; at most "
+                            f"{MOST_FILES} and {MOST_BYTES / 1e6:g} MB: leave only what its style needs")
+    return found
 
 
 def _check_own(template: Template) -> None:
