@@ -11,11 +11,10 @@ rule of C. Stein (1945), where the first sample fixes the size of the second.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from math import sqrt
 from statistics import fmean, stdev
 
-from record.claims.means import MINIMUM_REPLICATES
+from record.claims.means import MINIMUM_REPLICATES, t_quantile
 from record.fold.state import RunState
 from record.nouns.decisions import Expand, Work, summary_of
 from record.nouns.nodes import STAGES, Node, StageName
@@ -142,12 +141,5 @@ def replicates_for(sd: float, effect: float, most: int) -> int:
     """
     if sd == 0:
         return 0
-    half_width = RESOLVED * abs(effect)
-    return next((n for n in range(MINIMUM_REPLICATES, most) if _quantile(n - 1) * sd / sqrt(n) <= half_width), most)
-
-
-@lru_cache(maxsize=64)
-def _quantile(freedom: int) -> float:
-    from scipy.stats import t  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
-
-    return float(t.ppf(0.975, freedom))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    half = RESOLVED * abs(effect)
+    return next((n for n in range(MINIMUM_REPLICATES, most) if t_quantile(0.975, n - 1) * sd / sqrt(n) <= half), most)

@@ -164,10 +164,8 @@ class View:
 
     def debug_depth(self, node: Node) -> int:
         """How many debug attempts in a row end in this node."""
-        depth = 0
-        while node.kind == "debug" and node.parent is not None:
-            depth, node = depth + 1, self.nodes[node.parent]
-        return depth
+        is_debug = node.kind == "debug" and node.parent is not None
+        return 1 + self.debug_depth(self.nodes[node.parent or ""]) if is_debug else 0
 
     def fails_as_before(self, node: Node) -> bool:
         """Whether a debugged program failed in the very same way again."""

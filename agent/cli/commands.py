@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
-from typer.core import TyperGroup
 
 from agent.cli.options import MODEL, RUN, AsJson, Command, Config, RunPath
 
@@ -22,16 +21,8 @@ resume.
 """
 
 
-class Group(TyperGroup):
-    """A group that lists the whole first sentence of each command's help."""
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, one.get_short_help_str(200)) for name, one in self.commands.items()])
-
-
 app = typer.Typer(
-    name="scientist", cls=Group, add_completion=False, pretty_exceptions_enable=False,
+    name="scientist", add_completion=False, pretty_exceptions_enable=False,
     rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},
     help="From a research idea to a paper whose every number was measured.", epilog=EXIT_CODES)
 

@@ -88,7 +88,7 @@ class Command:
               for name, annotation in inspect.get_annotations(cls, eval_str=True).items()),
             *(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=SETTINGS[name][0], default=None)
               for name in settings)]
-        command.__doc__ = cls.__doc__
+        first_sentence = " ".join((cls.__doc__ or "").split()).partition(". ")[0].rstrip(".") + "."
         command.__signature__ = inspect.Signature(parameters)  # pyright: ignore  what typer reads
         command.__annotations__ = {one.name: one.annotation for one in parameters}
-        to.command(name or cls.__name__.lower(), **options)(command)
+        to.command(name or cls.__name__.lower(), help=cls.__doc__, short_help=first_sentence, **options)(command)

@@ -34,7 +34,7 @@ def interval(values: Sequence[float]) -> tuple[float | None, float | None, float
     if len(set(values)) < 2:
         return None, None, None
     sd = _deviation(tuple(values))
-    half = _quantile(1 - LEVEL / 2, len(values) - 1) * sd / math.sqrt(len(values))
+    half = t_quantile(1 - LEVEL / 2, len(values) - 1) * sd / math.sqrt(len(values))
     return sd, fmean(values) - half, fmean(values) + half
 
 
@@ -69,7 +69,7 @@ def detectable(n: int, sd: float, compared: int = 1) -> float | None:
     """
     if n < MINIMUM_REPLICATES:
         return None
-    critical = _quantile(1 - LEVEL / compared / 2, n - 1)  # and the mean of t that passes it so often, in errors of it
+    critical = t_quantile(1 - LEVEL / compared / 2, n - 1)  # and the mean of t that passes it so often, in errors of it
     return float(_special().nctdtrinc(n - 1, 1.0 - POWER, critical)) * sd / math.sqrt(n)
 
 
@@ -80,7 +80,8 @@ def _deviation(values: tuple[float, ...]) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _quantile(share: float, freedom: int) -> float:
+def t_quantile(share: float, freedom: int) -> float:
+    """The value below which t with so many degrees of freedom lies with this probability."""
     return float(_special().stdtrit(freedom, share))
 
 

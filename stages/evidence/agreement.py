@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Literal
 
-from record.claims.means import interval, replicates_of
+from record.claims.means import interval, replicates_of, t_quantile
 from record.claims.printing import printed
 from record.fold.state import RunState
 from record.nouns.data import Measurement
@@ -115,10 +115,7 @@ def allowed(sd: float | None, replicates: int, ran: int) -> float | None:
     """How far the mean over `ran` replicates may be from that over the same seeds before; None: no noise is known."""
     if sd is None or replicates < 2:
         return None
-    from scipy.stats import t  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
-
-    quantile = float(t.ppf(1 - CHANCE / 2, replicates - 1))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-    return quantile * sd * math.sqrt(2 / ran)
+    return t_quantile(1 - CHANCE / 2, replicates - 1) * sd * math.sqrt(2 / ran)
 
 
 Verdict = Literal["equal", "within noise", "different", "missing"]

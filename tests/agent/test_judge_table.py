@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from agent.cli.judge_table import audit_lines, lines
+from agent.cli.judge import audit_lines, lines
 from record.nouns.papers import AuditFacts, DimensionScore, Judgement, Panel, spreads
 
 
