@@ -74,7 +74,8 @@ class Branch(Command, to=app, work="agent.cli.branch:branch", settings=RUN):
     note: Annotated[str, Option(help="A note for the next prompts of the stage.")] = ""
     runs: Annotated[Path | None, Option(help="Where the folder is made; by default beside RUN.")] = None
     name: Annotated[str | None, Option(help="Its name; by default time, idea and point.")] = None
-    seed: Annotated[int | None, Option(min=0, help="Of its choices; by default a new one, not that of RUN.")] = None
+    seed: Annotated[int | None, Option(
+        min=0, help="Of its choices; by default a new one; with that of RUN it chooses as RUN did.")] = None
 
 
 class Write(Command, to=app, work="agent.cli.run:write", settings=(*MODEL, "template")):

@@ -22,8 +22,9 @@ from inspector.describe import describe
 from models.errors import BudgetSpent
 from record.errors import WrongUse
 from record.events.papers import Conceived
+from record.reading import RecordError, read_state
 from stages.documents import check as check_documents
-from stages.ideation.ideas import Step, outcomes_of
+from stages.ideation.ideas import Step, idea_work, outcomes_of
 
 MOST_BYTES = 200_000
 """Of a topic's file. Calls for papers have 1 to 10 kB."""
@@ -34,8 +35,7 @@ STEPS: tuple[Step, ...] = ("idea", "literature", "proposal")
 def ideate(asked: Ideate) -> int:
     order = order_of(asked)
     settings = compose(config=asked.config, flags=asked.flags)
-    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", asked.topic.stem).strip("-.")[:60] or "topic"
-    folder = asked.out or asked.runs / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_ideate_{slug}"
+    folder = asked.out or folder_for(asked.runs, order)
     tell: Callable[[Iterable[Text]], None] = (lambda lines: None) if asked.json else show
     tell([line(f"ideas for {order.name}, in {folder}")])
     try:
@@ -43,7 +43,7 @@ def ideate(asked: Ideate) -> int:
             state = find_ideas(order, settings, folder, on_idea=lambda number, one: tell(idea_lines(number, one)),
                                listener=lambda event, state: tell(map(line, filter(None, [describe(event, state)]))))
     except KeyboardInterrupt:
-        say(f"interrupted; continue with the same command and --out {folder}")
+        say(f"interrupted; continue with the same command (--out {folder})")
         return INTERRUPTED
     except BudgetSpent as error:
         say(f"{error}; the ideas so far are in {folder}")
@@ -118,3 +118,27 @@ def topic_in(path: Path) -> tuple[str, str]:
     if len(text.split()) < 3:
         raise WrongUse(f"--topic {path} holds fewer than three words: describe the topic")
     return text, hashlib.sha256(data).hexdigest()
+
+
+def folder_for(runs: Path, order: Order) -> Path:
+    """The newest folder in which this order was left unfinished, or a new one by time and topic."""
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(order.name).stem).strip("-.")[:60] or "topic"
+    for folder in sorted(runs.glob(f"*_ideate_{slug}"), reverse=True):
+        if unfinished(folder, order):
+            return folder
+    time = f"{datetime.now():%Y-%m-%d_%H-%M-%S}"  # two orders may come within a second
+    names = (time, *(f"{time}-{number}" for number in range(2, 1000)))
+    return next(place for name in names if not (place := runs / f"{name}_ideate_{slug}").exists())
+
+
+def unfinished(folder: Path, order: Order) -> bool:
+    """Whether a folder holds a part of this order, and not the whole."""
+    try:
+        state = read_state(folder)
+    except RecordError:
+        return False
+    if state.ideating is None or state.ideating.sha256 != order.sha256:
+        return False
+    done = all(state.work_done(idea_work(number).task) for number in range(1, order.count + 1))
+    last = {"idea": "ideas.json", "literature": "idea-*/related_work.md", "proposal": "idea-*/proposal.md"}
+    return not done or not any(folder.glob(last[order.steps[-1]]))

@@ -71,7 +71,8 @@ class Ideate(Command, to=app, work="agent.cli.ideate:ideate",
     topic: Annotated[Path, Option(help="A text file that describes a topic, as a call for papers does.")]
     count: Annotated[int, Option("-n", "--count", help="How many ideas.")] = 1
     rounds: Annotated[int, Option(help="Reflections on an idea at most.")] = 3
-    steps: Annotated[str, Option(metavar="STEPS", help="idea, or idea,literature,proposal: each a file.")] = "idea"
+    steps: Annotated[str, Option(
+        metavar="STEPS", help="idea, or idea,literature,proposal: each a file, and a start for run.")] = "idea"
     context: Context = None
     out: Annotated[Path | None, Option(help="The folder; by default below --runs, by time and topic.")] = None
     runs: Annotated[Path, Option(help="Where a folder is made without --out.")] = Path("runs")

@@ -72,13 +72,13 @@ def test_steps_write_files_and_an_edited_proposal_is_a_start(
     assert "asking offline for the idea" in capsys.readouterr().err
 
 
-def test_the_same_command_goes_on_in_the_folder_that_it_is_given(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_same_command_goes_on_in_the_folder_that_it_left(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = json.loads(told(capsys, "--json"))
     assert Path(first["folder"]).name.endswith("_ideate_topic") and len(first["ideas"]) == 1
-    more = json.loads(told(capsys, "-n", "2", "--out", first["folder"], "--json", code=3))
-    assert more["ideas"] == first["ideas"] and "repeat" in more["missing"][0]
+    more = json.loads(told(capsys, "-n", "2", "--json", code=3))
+    assert more["folder"] == first["folder"] and "repeat" in more["missing"][0]
+    anew = json.loads(told(capsys, "--json"))
+    assert anew["folder"] != first["folder"] and len(anew["ideas"]) == 1
 
 
 @pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils")

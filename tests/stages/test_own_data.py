@@ -14,11 +14,10 @@ import pytest
 
 from agent.audit import audit
 from agent.settings import Settings, compose
-from models.backend import ModelRequest, Reply
+from models.backend import ModelRequest, OneModel, Reply
 from models.roles.coding import Program
 from models.roles.planning import PlanInputs
 from models.roles.revising import ReflectInputs, Reflection, TextEdit
-from models.roles.role import AnyRole
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims.means import claims_on_test
@@ -39,19 +38,14 @@ KEY = "diff/farms/log_loss/half-weight~shrunk"
 needs_tex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
 
 
-class OnOther:
+class OnOther(OneModel):
     """The small study's model, its plan and code turned to a dataset of another name and shape."""
 
-    name = "scripted"
-    sees = True
-
     def __init__(self, dataset: str, base: ScriptedModel | None = None) -> None:
+        super().__init__("scripted")
         self.dataset = dataset
         self.base = base or small_model()
         self.planned: list[PlanInputs] = []
-
-    def name_of(self, role: AnyRole) -> str:
-        return self.base.name_of(role)
 
     async def answer(self, request: ModelRequest) -> Reply:
         reply = await self.base.answer(request)

@@ -10,10 +10,9 @@ import pytest
 
 from agent.audit import audit
 from agent.settings import compose
-from models.backend import ModelRequest, Reply
+from models.backend import ModelRequest, OneModel, Reply
 from models.roles.coding import CodeInputs, Program
 from models.roles.planning import PlanInputs
-from models.roles.role import AnyRole
 from models.settings import ModelSettings
 from record.nouns.data import DataPlan, DatasetUse, MetricSpec
 from record.reading import read_state
@@ -55,19 +54,14 @@ lab.save("loss", np.array(curves))
 """
 
 
-class Walker:
+class Walker(OneModel):
     """The small study's model, its plan turned to walks on a grid and its code to policies."""
 
-    name = "scripted"
-    sees = True
-
     def __init__(self) -> None:
+        super().__init__("scripted")
         self.base = small_model()
         self.planned: list[PlanInputs] = []
         self.coded: list[CodeInputs] = []
-
-    def name_of(self, role: AnyRole) -> str:
-        return self.base.name_of(role)
 
     async def answer(self, request: ModelRequest) -> Reply:
         reply = await self.base.answer(request)
