@@ -32,6 +32,7 @@ def forbidden(*_: object, **__: object) -> int:
     pytest.fail("the run is there already")
 
 
+@pytest.mark.bench  # a whole run; tests/evals/test_bench.py has the steps
 def test_a_run_is_made_once_and_gives_a_report_and_a_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "small"
     (home / "ideas").mkdir(parents=True)

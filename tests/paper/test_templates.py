@@ -170,6 +170,7 @@ async def test_a_folder_that_does_not_work_says_why(case: str, own: Path) -> Non
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
+@pytest.mark.bench
 async def test_numbers_that_the_style_prints_may_be_named(own: Path) -> None:
     replaced("paper.tex.jinja", r"\maketitle", r"\maketitle 40th Venue")(own)
     replaced("template.toml", "columns = 1", 'columns = 1\nprints = ["40th Venue"]')(own)

@@ -130,6 +130,7 @@ lab.result('size', out.shape[-1], condition='baseline', dataset='digits')
 """
 
 
+@pytest.mark.bench  # it takes torch and transformers in a kernel
 @pytest.mark.slow
 async def test_a_kernel_loads_a_pretrained_model(hub: Path, store: Store, tmp_path: Path) -> None:
     import transformers

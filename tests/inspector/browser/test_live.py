@@ -1,4 +1,4 @@
-"""A person opens a run that goes on, takes the wheel, and reads what came of it."""
+"""A person opens a run that goes on and takes the wheel: stops it, or (in `make bench`) reads what came of it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ LONGEST = 240
 """Seconds that the run gets."""
 
 
-def test_a_run_is_watched_paused_and_read_to_its_end(tmp_path: Path, look: Look) -> None:
+@pytest.mark.parametrize("stopped", [
+    pytest.param(True, id="stopped"), pytest.param(False, id="to its end", marks=pytest.mark.bench)])
+def test_a_run_is_watched_paused_and_gone_on_with(tmp_path: Path, look: Look, stopped: bool) -> None:
     run = tmp_path / "live"
     with viewing(tmp_path) as viewer, program("tests.inspector.browser.living", str(tmp_path), "live") as process:
         page = look(viewer.address)
@@ -53,27 +55,26 @@ def test_a_run_is_watched_paused_and_read_to_its_end(tmp_path: Path, look: Look)
         page.keyboard.press("Escape")
 
         # Paused: what is asked is recorded, and no decision is made until it goes on.
-        page.locator("#act-pause-run > summary").click()
-        page.locator("#text-pause-run").fill("I want to look <b>first</b>")
-        page.locator("#act-pause-run button.go").click()
+        _ask(page, "pause", "I want to look <b>first</b>")
         page.wait_for_selector("p.paused >> text=I want to look <b>first</b>")
         time.sleep(2.0)
-        page.locator("#act-resume-run > summary").click()
-        page.locator("#text-resume-run").fill("seen")
-        page.locator("#act-resume-run button.go").click()
+        _ask(page, "resume", "seen")
         page.wait_for_selector("p.paused", state="detached")
-
-        page.wait_for_selector("#summary .c-done", timeout=1000 * LONGEST)
-        assert process.wait(PATIENCE / 1000) == 0
+        if stopped:
+            _ask(page, "stop", "enough")
+        page.wait_for_selector(f"#summary .{'c-interrupted' if stopped else 'c-done'}", timeout=1000 * LONGEST)
+        assert process.wait(PATIENCE / 1000) == (130 if stopped else 0)
         assert page.evaluate("() => Object.keys(window.states).length") == len(read_state(run).nodes), "it was reloaded"
         _was_held(run)
-
-        # The paper: a number leads to the nodes that it was measured by; judge and checks stand beside.
-        assert page.locator("#judgement .scores > li").count() >= 5
-        assert page.locator("#checks .checks > li").count() >= 2
-        page.locator("#judgement a.go").click()
-        _number_leads_to_its_nodes(page, run)
+        if not stopped:
+            _paper_is_read(page, run)
         page.close()  # before its server is gone: later pages of the paper may still be on their way
+
+
+def _ask(page: Page, verb: str, reason: str) -> None:
+    page.locator(f"#act-{verb}-run > summary").click()
+    page.locator(f"#text-{verb}-run").fill(reason)
+    page.locator(f"#act-{verb}-run button.go").click()
 
 
 def _was_held(run: Path) -> None:
@@ -87,7 +88,11 @@ def _was_held(run: Path) -> None:
     assert any(isinstance(event, Judged) for event in events)
 
 
-def _number_leads_to_its_nodes(page: Page, run: Path) -> None:
+def _paper_is_read(page: Page, run: Path) -> None:
+    """A number leads to the nodes that it was measured by; judge and checks stand beside."""
+    assert page.locator("#judgement .scores > li").count() >= 5
+    assert page.locator("#checks .checks > li").count() >= 2
+    page.locator("#judgement a.go").click()
     mark = page.locator("svg a.m-key").last
     mark.scroll_into_view_if_needed()
     mark.click()

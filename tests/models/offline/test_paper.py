@@ -150,6 +150,7 @@ def test_what_the_binder_refuses_is_taken_out_and_a_lost_figure_is_placed() -> N
     assert mended.captions == draft.captions
 
 
+@pytest.mark.bench
 def test_a_paper_that_is_too_long_loses_what_is_spared_most_easily_first() -> None:
     inputs = write_inputs(always("improved", True), ABLATIONS, page_limit=20)
     draft = write(inputs)
