@@ -15,14 +15,15 @@ from agent.cli.checks import runs_folder_removed_if_refused
 from agent.cli.edge import DONE, INTERRUPTED, LIMITED, say, traceback_saved
 from agent.cli.paper_commands import Ideate
 from agent.cli.shown import line, show
-from agent.ideation import Order
+from agent.ideation import LOG, Order
 from agent.ideation import ideate as find_ideas
 from agent.settings import compose
 from inspector.describe import describe
 from models.errors import BudgetSpent
 from record.errors import WrongUse
 from record.events.papers import Conceived
-from record.reading import RecordError, read_state
+from record.fold.apply import fold
+from record.reading import RecordError, read_events
 from stages.documents import check as check_documents
 from stages.ideation.ideas import Step, idea_work, outcomes_of
 
@@ -134,7 +135,7 @@ def folder_for(runs: Path, order: Order) -> Path:
 def unfinished(folder: Path, order: Order) -> bool:
     """Whether a folder holds a part of this order, and not the whole."""
     try:
-        state = read_state(folder)
+        state = fold(read_events(folder / LOG))
     except RecordError:
         return False
     if state.ideating is None or state.ideating.sha256 != order.sha256:

@@ -1,6 +1,7 @@
 """Whole runs through the command line in seconds: the small study's model, and an executor that runs no code.
 
-Record, search, figures, paper and TeX are the real ones. A run can be killed after any event, and its clock be set.
+Record, search, figures and paper are the real ones; papers are checked in their source, and set where `typeset` says
+so. A run can be killed after any event, and its clock be set.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,9 +25,14 @@ from record.folder import sha256
 from record.log import EventLog
 from record.nouns.data import Measurement
 from record.reading import read_state
+from review.evidence import check_draft
 from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.signals import Signals
+from stages.paper import versions
+from stages.paper.sources import PaperParts
+from stages.paper.template import Template
+from stages.paper.typeset import Assessment, assess
 from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_budget import drawn
 
@@ -46,6 +53,8 @@ class World:
         self.folder = folder
         self.patch = monkeypatch
         self.model: ScriptedModel = small_model()
+        self.typeset = False
+        """Whether TeX sets the papers."""
         self.device = "cpu"
         self.packages: tuple[str, ...] = ("numpy 2.0",)
         self.seconds = 10.0
@@ -113,6 +122,13 @@ class World:
             def clock(self) -> float:
                 return super().clock() + world.now
 
+        async def checked(parts: PaperParts, template: Template, folder: Path, **more: Any) -> Assessment:
+            if world.typeset:
+                return await assess(parts, template, folder, **more)
+            folder.mkdir(parents=True, exist_ok=True)
+            return Assessment(None, 4, (), 4.0, check_draft(parts.draft, parts.evidence))
+
+        self.patch.setattr(versions, "assess", checked)
         self.patch.setattr(run, "open_backend", opened)
         self.patch.setattr(process, "LocalExecutor", executor)
         self.patch.setattr(process, "packages", importable)

@@ -68,7 +68,7 @@ def test_replicates_and_probes_are_left_out_and_told_where_code_took_longer_than
         longer = event.type == "executed" and state.nodes[event.node].kind == "ablate"
         return 90_000.0 if longer else world.seconds if event.type == "executed" else 0.0
 
-    world.tick = late
+    world.tick, world.typeset = late, True
     world.kill = lambda event: event.type == "drafted"
     with pytest.raises(Killed):
         world.run(time_limit=40_000, paper__reflections=0)

@@ -14,10 +14,7 @@ from models.scripted import ScriptedModel
 from record.events import Event
 from record.fold.state import RunState
 from record.nouns.nodes import STAGES
-from review.evidence import check_draft
-from stages.paper import flow, versions
-from stages.paper.sources import PaperParts
-from stages.paper.typeset import Assessment
+from stages.paper import flow
 from tests.agent.scripted_runs import Killed, World
 from tests.stages.small_study import small_model
 
@@ -45,12 +42,6 @@ def _never(_: ModelRequest) -> BaseModel:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """Papers are checked in their source, and not set: TeX has no part in this."""
-    async def assess(parts: PaperParts, _: object, folder: Path, **__: object) -> Assessment:
-        folder.mkdir(parents=True, exist_ok=True)
-        return Assessment(None, 4, (), 4.0, check_draft(parts.draft, parts.evidence))
-
-    monkeypatch.setattr(versions, "assess", assess)
     return World(tmp_path, monkeypatch)
 
 
