@@ -210,8 +210,7 @@ _Layer = tuple[str, Mapping[str, Any], Path]
 
 def _built(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settings:
     values = _flat(Settings().model_dump())
-    kept = {FAMILIAR.get(key, key): value for key, value in _flat(base).items()}  # some may be constants by now
-    values |= {key: value for key, value in kept.items() if key in values or f"{key}.".startswith(MAPPINGS)}
+    values |= {FAMILIAR.get(key, key): value for key, value in _flat(base).items()}
     known = known_keys()
     origin: dict[str, str] = {}
     for label, given, folder in layers:
