@@ -103,6 +103,7 @@ def test_git_takes_all_of_it_and_touches_no_byte() -> None:
 # --- looking changes nothing ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.bench  # tests/inspector/test_web.py: the same of a small run
 @pytest.mark.slow
 def test_looking_changes_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = _files(RUN)

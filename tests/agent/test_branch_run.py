@@ -111,28 +111,33 @@ def good_draft(state: RunState) -> str:
     return next(node.id for node in state.nodes.values() if node.kind == "draft" and node.status == "good")
 
 
-def test_a_node_that_a_person_wrote_is_checked_like_any_other_and_told_of_everywhere(
-    own: Path, again: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_node_that_a_person_wrote_is_checked_like_any_other(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = read_state(own)
+    [node] = state.human_nodes
+    point = state.ancestry[0].event.point
+    assert (node.author, node.parent, node.kind, node.status) == ("Ada Lovelace", point, "improve", "good")
+    assert node.title == "Hardly any shrinkage." and node.setups["SHRINKAGE"] == 0.01 and node.verdict is not None
+    assert not [key for key in state.answers if key.decision == node.decision and key.role == "code"]
+    assert main(["tree", str(own)]) == 0
+    shown = capsys.readouterr().out
+    assert "by Ada Lovelace" in shown and f"branch of parent at {point}" in shown
+
+
+@pytest.mark.bench  # a whole run; tests/stages/test_disclosure.py has the words
+def test_a_node_that_a_person_wrote_is_told_of_everywhere(own: Path, again: Path) -> None:
     state = read_state(again)
     [node] = state.human_nodes
     point = state.ancestry[0].event.point
     assert node == read_state(own).nodes[node.id]
-    assert (node.author, node.parent, node.kind, node.status) == ("Ada Lovelace", point, "improve", "good")
-    assert node.title == "Hardly any shrinkage." and node.setups["SHRINKAGE"] == 0.01 and node.verdict is not None
-    assert not [key for key in state.answers if key.decision == node.decision and key.role == "code"]
     told = json.loads((again / "review" / "disclosure.json").read_text())
     assert [(one["node"], one["author"]) for one in told["human_nodes"]] == [(node.id, "Ada Lovelace")]
     appendix = (again / "paper" / "appendix.tex").read_text()
     assert f"after the verdict on node \\rec{{{point}" in appendix and "Ada Lovelace" in appendix
     assert "A person wrote the code of" in (again / "paper" / "paper.tex").read_text()
     assert main(["reproduce", str(again), "--node", node.id, "--json"]) == 0
-    capsys.readouterr()
-    assert main(["tree", str(own)]) == 0
-    shown = capsys.readouterr().out
-    assert "by Ada Lovelace" in shown and f"branch of parent at {point}" in shown
 
 
+@pytest.mark.bench
 def test_a_branch_of_a_branch_from_a_stage_is_a_run_of_its_own(
     own: Path, again: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

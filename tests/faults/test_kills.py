@@ -86,6 +86,7 @@ def test_a_run_with_a_fault_in_every_three_calls_and_one_that_is_killed_are_the_
     assert all(one is not None and one.asked is not None and not one.changed for one in kept)
 
 
+@pytest.mark.bench
 def test_it_lies_beside_the_first_and_only_the_writing_was_done_again(faulty: Faulty, tmp_path: Path) -> None:
     run, noted = tmp_path / "run", tmp_path / "noted"
     shutil.copytree(faulty.run, run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -167,6 +167,12 @@ def takes(*modes: str, value: object = 3, **refusals: tuple[int, str]) -> Callab
 
 
 REFUSED = {"tool": "tool calling", "native": "response_format json_schema", "prompted": "this"}
+def first_of(cases: Sequence[tuple[int, str]]) -> list[Any]:
+    """The cases, of which all but two are for `make bench`."""
+    return [pytest.param(*case) if number < 2 else pytest.param(*case, marks=pytest.mark.bench)
+            for number, case in enumerate(cases)]
+
+
 NO_TOOLS = [
     (400, "registry.ollama.ai/library/gemma3:latest does not support tools"),
     (404, "No endpoints found that support tool use. To learn more about provider routing, visit our docs"),
@@ -177,9 +183,9 @@ NO_TOOLS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", NO_TOOLS)
-async def test_a_server_without_tools_is_asked_by_its_schema(refusal: tuple[int, str]) -> None:
-    with JsonServer(takes("native", tool=refusal)) as server:
+@pytest.mark.parametrize(("code", "message"), first_of(NO_TOOLS))
+async def test_a_server_without_tools_is_asked_by_its_schema(code: int, message: str) -> None:
+    with JsonServer(takes("native", tool=(code, message))) as server:
         backend = opened("openai:m", base_url=f"{server.url}/v1")
         assert (await backend.answer(request())).output == Count(value=3)
         assert (await backend.answer(request())).output == Count(value=3)
@@ -289,7 +295,7 @@ def blind(code: int, message: str) -> Callable[..., tuple[int, Any]]:
     return answer
 
 
-@pytest.mark.parametrize(("code", "message"), BLIND)
+@pytest.mark.parametrize(("code", "message"), first_of(BLIND))
 async def test_a_model_that_takes_no_pictures_is_not_shown_any_again(code: int, message: str) -> None:
     with JsonServer(blind(code, message)) as server:
         backend = opened("openai:m", base_url=f"{server.url}/v1")
@@ -332,9 +338,9 @@ def without(field: str, code: int, message: str) -> Callable[..., tuple[int, Any
     return answer
 
 
-@pytest.mark.parametrize("refusal", NO_TEMPERATURE)
-async def test_a_model_that_refuses_its_temperature_is_asked_without_and_that_is_told(refusal: tuple[int, str]) -> None:
-    with JsonServer(without("temperature", *refusal)) as server:
+@pytest.mark.parametrize(("code", "message"), first_of(NO_TEMPERATURE))
+async def test_a_model_that_refuses_its_temperature_is_asked_without_and_that_is_told(code: int, message: str) -> None:
+    with JsonServer(without("temperature", code, message)) as server:
         backend = opened("openai:m", base_url=f"{server.url}/v1", context_tokens=100_000)
         replies = [await backend.answer(request()) for _ in range(2)]
     assert [one.output for one in replies] == [Count(value=3)] * 2

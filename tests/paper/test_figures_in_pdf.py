@@ -122,6 +122,7 @@ async def test_a_figure_that_is_not_set_by_us_has_no_place_and_a_missing_page_no
     assert await cut(built.pdf, {"x": Place(page=99, left=1, top=1, width=1, height=1)}) == {}
 
 
+@pytest.mark.bench
 @needs_tex
 @pytest.mark.slow
 async def test_an_appendix_figure_ties_and_is_referred_to_from_the_text(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ async def fonts(folder: Path) -> str:
 # --- ours -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("printed", OURS, indirect=True)
+@pytest.mark.parametrize("printed", ONE, indirect=True)  # tests/paper/test_paper.py has the other
 async def test_a_paper_fits_its_limit(printed: Printed) -> None:
     found, folder = printed.found, printed.folder
     assert found.clean and found.pages is not None and found.pages <= load(printed.template).page_limit

@@ -288,6 +288,7 @@ def test_a_memory_bomb_is_put_out_with_its_peak(run: Run) -> None:
     assert found["stdout_tail"] == "begun\n"
 
 
+@pytest.mark.bench
 def test_shared_memory_is_memory(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     found = run("""
         import time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,11 @@ from models.backend import ModelRequest, OneModel, Reply
 from models.roles.coding import CodeInputs, Program
 from models.roles.planning import PlanInputs
 from models.settings import ModelSettings
+from record import control
+from record.events import Event
+from record.events.running import Commanded
+from record.events.searching import Judged
+from record.fold.state import RunState
 from record.nouns.data import DataPlan, DatasetUse, MetricSpec
 from record.reading import read_state
 from sandbox.errors import DatasetError
@@ -78,32 +84,50 @@ class Walker(OneModel):
         return reply
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
-def test_policies_go_from_the_flag_to_the_paper(tmp_path: Path) -> None:
+def ran(runs: Path, *, until: Callable[[Event], bool] = lambda _: False) -> tuple[Walker, RunState]:
+    """A run on a grid with a scorer of the user's own, stopped after the first event of which `until` says so."""
     from agent import run
 
-    (tmp_path / "world").mkdir()
-    (tmp_path / "world" / "map.txt").write_text("5 fields")
-    (tmp_path / "grid.py").write_text(WALK)
+    (runs / "world").mkdir()
+    (runs / "world" / "map.txt").write_text("5 fields")
+    (runs / "grid.py").write_text(WALK)
     settings = compose(environment={}, flags=LEAST | {
         "search.ablation.num_seeds": 0, "paper.missing_ablations": 0, "paper.citation_rounds": 0,
-        "data": [f"grid={tmp_path / 'world'},task=none"], "sandbox.scorers": f"grid={tmp_path / 'grid.py'}:walk"})
+        "data": [f"grid={runs / 'world'},task=none"], "sandbox.scorers": f"grid={runs / 'grid.py'}:walk"})
     model = Walker()
 
     def opened(_: ModelSettings) -> Walker:
         return model
 
+    def listen(event: Event, _: RunState) -> None:
+        if until(event):
+            control.send(runs / "own", Commanded(verb="stop", text="enough"))
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "open_backend", opened)
-        run.start(IDEA, settings, runs=tmp_path, name="own", listener=lambda event, state: None)
-    state = read_state(tmp_path / "own")
-    assert state.ended is not None and state.ended.exit_code == 0, state.ended
+        run.start(IDEA, settings, runs=runs, name="own", listener=listen)
+    return model, read_state(runs / "own")
+
+
+@pytest.mark.slow
+def test_policies_are_measured_by_the_scorer_that_the_flag_names(tmp_path: Path) -> None:
+    model, state = ran(tmp_path, until=lambda event: isinstance(event, Judged))
     assert {"episode_return", "steps"} < set(model.planned[0].metrics)
     assert "five chances" in next(one for one in model.planned[0].catalogue if one.name == "grid").scorer
     assert "five chances" in model.coded[0].facts[0].scorer
     [scorer] = state.scorers
     assert (tmp_path / "own" / "data" / "scorers" / "grid.py").read_text() == WALK and scorer.takes == "artifact"
+    found = [one for node in state.nodes.values() for one in node.measurements]
+    assert {one.name for one in found} == {"episode_return", "steps"} and {one.split for one in found} == {"validation"}
+    assert {one.grade for one in found} <= {"evaluated", "computed"} and not state.tests
+
+
+@pytest.mark.bench
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
+def test_policies_go_from_the_flag_to_the_paper(tmp_path: Path) -> None:
+    _, state = ran(tmp_path)
+    assert state.ended is not None and state.ended.exit_code == 0, state.ended
     tests = [one for found in state.tests.values() for one in found]
     assert tests and {one.name for one in tests} == {"episode_return", "steps"} and not state.unscored
     assert {one.grade for one in tests} <= {"evaluated", "computed"}

@@ -64,6 +64,7 @@ def page(request: pytest.FixtureRequest, browser: Browser, file: Path) -> Genera
         assert {one for one in asked if not one.startswith("data:image/png")} == {file.as_uri()}
 
 
+@pytest.mark.bench
 def test_nodes_paper_and_numbers_open_by_clicks(page: Page) -> None:
     page.locator("#stage-tuning g.node", has_text="n0005").first.click()
     panel = page.locator("#page-nodes-n0005")

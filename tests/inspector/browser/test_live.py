@@ -1,19 +1,25 @@
-"""A person opens a run that goes on and takes the wheel: stops it, or (in `make bench`) reads what came of it."""
+"""A person opens a run that goes on and takes the wheel: of a log that grows, and (in `make bench`) of a real run."""
 
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from record.claims.means import paper_claims
+from record.control import look as look_into
 from record.events.running import Commanded
 from record.events.searching import Decided, Judged
+from record.lock import hold
+from record.log import EventLog
 from record.reading import read_events, read_state
 from tests.inspector.browser.chromium import program, viewing
 from tests.inspector.browser.conftest import PATIENCE, Look
+from tests.inspector.story import told
+from tests.inspector.web import recorded
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -34,8 +40,26 @@ LONGEST = 240
 """Seconds that the run gets."""
 
 
-@pytest.mark.parametrize("stopped", [
-    pytest.param(True, id="stopped"), pytest.param(False, id="to its end", marks=pytest.mark.bench)])
+def test_an_open_page_follows_its_run_and_its_buttons_steer_it(tmp_path: Path, look: Look) -> None:
+    run = recorded(tmp_path / "calm", told())
+    with hold(run), viewing(tmp_path) as viewer:
+        page = look(viewer.address)
+        page.locator("li.run a").click()
+        page.wait_for_selector("#g-n0006", state="attached")
+        page.evaluate(STATES)
+        with closing(EventLog(run / "run.db")) as log:
+            log.append(Judged(node="n0006", status="pruned"))
+        page.wait_for_selector("#g-n0006.s-pruned", state="attached")
+        _ask(page, "pause", "I want to look <b>first</b>")
+        page.wait_for_selector("text=Asked: pause")
+        [(_, command)] = look_into(run).commands
+        assert isinstance(command, Commanded) and command.text == "I want to look <b>first</b>" and command.by
+        assert page.evaluate("() => [...window.states['g-n0006']]") == ["s-running", "s-pruned"], "it was reloaded"
+        page.close()
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize("stopped", [True, False], ids=["stopped", "to its end"])
 def test_a_run_is_watched_paused_and_gone_on_with(tmp_path: Path, look: Look, stopped: bool) -> None:
     run = tmp_path / "live"
     with viewing(tmp_path) as viewer, program("tests.inspector.browser.living", str(tmp_path), "live") as process:

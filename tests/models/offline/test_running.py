@@ -92,6 +92,7 @@ async def test_a_draft_with_two_mistakes_fails_as_documented_and_is_mended_in_tw
     assert {m.name for m in outcome.measurements} >= METRICS and len(outcome.sealed) >= len(PLAN.conditions)
 
 
+@pytest.mark.bench  # tests/stages/test_whole_run.py has a figure drawn again
 async def test_refused_plots_are_mended_from_the_findings_of_the_lint(kitchen: Kitchen) -> None:
     program = short(code(code_inputs(ordinal=2)))
     assert (await kitchen.run(program, "draft")).failure is None
