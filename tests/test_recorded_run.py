@@ -152,6 +152,7 @@ def _links(text: str, *, having: str) -> Iterator[str]:
                              if having in link)
 
 
+@pytest.mark.bench
 @pytest.mark.slow
 def test_every_node_has_its_panel_with_its_parts(web: httpx.Client, state: RunState) -> None:
     page = "/runs/recorded-run/nodes/"

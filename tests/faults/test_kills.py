@@ -1,8 +1,8 @@
-"""A run whose model fails in every known way; one like it that is killed, with the same tree, numbers and paper; its
-paper written again.
+"""A run that is killed; in `make bench` also one whose model fails in every known way, with the same tree, numbers and
+paper, and its paper written again.
 
-Neither of the first two is compared with a run that nothing happened to: what both would have to get wrong alike is
-looked for in `make bench`, which kills one after every kind of event. A paper that is written again lies beside the
+Neither of these is compared with a run that nothing happened to: what both would have to get wrong alike is looked for
+in `make bench` too, which kills one after every kind of event. A paper that is written again lies beside the
 first, is made from the same record, and is resumed when it is cut off.
 """
 
@@ -67,23 +67,36 @@ def faulty(kept: None, tmp_path_factory: pytest.TempPathFactory) -> Faulty:
         return Faulty(runs / "run", len(server.requests))
 
 
-def test_a_run_with_a_fault_in_every_three_calls_and_one_that_is_killed_are_the_same(
-    faulty: Faulty, tmp_path: Path
-) -> None:
-    noted, reference = tmp_path / "noted", read_state(faulty.run)
-    assert faulty.requests // 3 >= len(FAULTS)
-    assert sum(one.retries for one in reference.answers.values()) >= len(FAULTS)
-    with OpenAIServer(studying(noted)) as server:
-        killed = Killed(tmp_path / "run", server, noted)
-        assert killed.after(["executed"]) == "executed"
-        state = killed.to_its_end()
+@pytest.fixture(scope="module")
+def killed(kept: None, tmp_path_factory: pytest.TempPathFactory) -> Killed:
+    """A run that was killed right after an execution, and taken up to its end."""
+    folder = tmp_path_factory.mktemp("killed")
+    with OpenAIServer(studying(folder / "noted")) as server:
+        found = Killed(folder / "run", server, folder / "noted")
+        assert found.after(["executed"]) == "executed"
+        found.to_its_end()
+    return found
+
+
+def test_a_run_that_is_killed_does_nothing_twice_and_ends_with_its_paper(killed: Killed) -> None:
     assert killed.kills == ["executed"]
     assert killed.asked_again() == 0 and killed.twice() == [] and killed.damaged == []
+    state = read_state(killed.run)
+    assert state.released is not None and state.released.released and not audit(killed.run).findings
+    kept = [prompt_of(killed.run, one) for one in state.answers.values()]
+    assert all(one is not None and one.asked is not None and not one.changed for one in kept)
+
+
+@pytest.mark.bench
+def test_a_run_with_a_fault_in_every_three_calls_and_one_that_is_killed_are_the_same(
+    faulty: Faulty, killed: Killed
+) -> None:
+    state, reference = read_state(killed.run), read_state(faulty.run)
+    assert faulty.requests // 3 >= len(FAULTS)
+    assert sum(one.retries for one in reference.answers.values()) >= len(FAULTS)
     assert tree(state) == tree(reference)
     assert paper_claims(state) == paper_claims(reference)
     assert latex(killed.run) == latex(faulty.run)
-    kept = [prompt_of(killed.run, one) for one in state.answers.values()]
-    assert all(one is not None and one.asked is not None and not one.changed for one in kept)
 
 
 @pytest.mark.bench

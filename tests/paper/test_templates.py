@@ -57,6 +57,7 @@ async def test_a_paper_fits_its_limit(printed: Printed) -> None:
     assert found.pdf is not None and str(folder.parent).encode() not in found.pdf.read_bytes()
 
 
+@pytest.mark.bench
 @pytest.mark.parametrize("printed", ONE, indirect=True)
 async def test_a_paper_comes_again_with_the_same_bytes(printed: Printed, tmp_path: Path) -> None:
     again = await build(printed.parts, load(printed.template), tmp_path / "elsewhere" / "paper")

@@ -6,7 +6,7 @@ import csv
 import json
 import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,8 +20,11 @@ from models.roles.planning import PlanInputs
 from models.roles.revising import ReflectInputs, Reflection, TextEdit
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
+from record import control
 from record.claims.means import claims_on_test
 from record.events import Event
+from record.events.running import Commanded
+from record.events.searching import Judged
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, DatasetUse
 from record.nouns.idea import Idea
@@ -91,15 +94,23 @@ def _told(request: ModelRequest) -> Reflection:
     return Reflection(done=False, edits=(TextEdit(section="Results", old=first, new=said),))
 
 
-def ran(runs: Path, model: OnOther, settings: Settings, idea: Idea = IDEA) -> RunState:
+def ran(
+    runs: Path, model: OneModel, settings: Settings, *, idea: Idea = IDEA,
+    until: Callable[[Event], bool] = lambda _: False,
+) -> RunState:
+    """A run that is stopped after an event of which `until` says so."""
     from agent import run
 
-    def opened(_: ModelSettings) -> OnOther:
+    def opened(_: ModelSettings) -> OneModel:
         return model
+
+    def listen(event: Event, _: RunState) -> None:
+        if until(event):
+            control.send(runs / "own", Commanded(verb="stop", text="enough"))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "open_backend", opened)
-        run.start(idea, settings, runs=runs, name="own", listener=lambda event, state: None)
+        run.start(idea, settings, runs=runs, name="own", listener=listen)
     return read_state(runs / "own")
 
 
@@ -117,6 +128,11 @@ def farms(path: Path, rows: int = 240) -> Path:
     return path
 
 
+def one_works(event: Event) -> bool:
+    """Whether a node has just been found good."""
+    return isinstance(event, Judged) and event.status == "good"
+
+
 @dataclass(frozen=True)
 class Whole:
     """A run to its end, and what its model was asked."""
@@ -125,26 +141,39 @@ class Whole:
     model: OnOther
 
 
+def own_table(folder: Path) -> Settings:
+    """A run on a table in this folder, made there."""
+    table = farms(folder / "farms.csv")
+    return compose(environment={}, flags=LEAST | {"data": [f"farms={table},target=good,group=farm,drop=week"]})
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     base = tmp_path_factory.mktemp("own")
-    table, model = farms(base / "farms.csv"), OnOther("farms", Telling())
-    settings = compose(environment={}, flags=LEAST | {
-        "data": [f"farms={table},target=good,group=farm,drop=week"]})
-    state = ran(base, model, settings)
+    model = OnOther("farms", Telling())
+    state = ran(base, model, own_table(base))
     assert state.ended is not None and state.ended.exit_code == 0, state.ended
     return Whole(base / "own", model)
 
 
-@needs_tex
 @pytest.mark.slow
-def test_a_csv_goes_from_the_flag_to_the_paper(whole: Whole) -> None:
-    [facts] = read_state(whole.folder).datasets
+def test_a_csv_goes_from_the_flag_to_the_experiments(tmp_path: Path) -> None:
+    model = OnOther("farms")
+    state = ran(tmp_path, model, own_table(tmp_path), until=one_works)
+    [facts] = state.datasets
     assert (facts.source, facts.task, facts.target, facts.split_rule) == (
         "csv:farms.csv", "classification", "good", "ours, whole groups, seed 3")
-    first = whole.model.planned[0].catalogue[0]
+    first = model.planned[0].catalogue[0]
     assert first.own and first.columns == ("soil", "rain", "ph") and first.missing == facts.missing != {}
     assert first.sizes == facts.sizes
+    found = [one for node in state.nodes.values() for one in node.measurements]
+    assert {one.dataset for one in found} == {"farms"} and {one.split for one in found} == {"validation"}
+
+
+@needs_tex
+@pytest.mark.bench
+@pytest.mark.slow
+def test_a_csv_goes_from_the_flag_to_the_paper(whole: Whole) -> None:
     appendix = (whole.folder / "paper" / "appendix.tex").read_text()
     assert "whole groups" in appendix and "csv:farms.csv" in appendix
     assert str(whole.folder.parent) not in appendix
@@ -155,6 +184,7 @@ def _at(events: Sequence[Event], kind: str) -> int:
 
 
 @needs_tex
+@pytest.mark.bench  # tests/stages/test_ablating.py has this without kernels
 @pytest.mark.slow
 def test_an_ablation_that_a_reviewer_asked_for_is_run_scored_once_and_printed(whole: Whole) -> None:
     state = read_state(whole.folder)
@@ -173,6 +203,7 @@ def test_an_ablation_that_a_reviewer_asked_for_is_run_scored_once_and_printed(wh
 
 
 @needs_tex
+@pytest.mark.bench
 @pytest.mark.slow
 def test_the_paper_and_the_disclosure_tell_who_asked_and_the_audit_is_clean(whole: Whole) -> None:
     text = (whole.folder / "paper" / "paper.tex").read_text() + (whole.folder / "paper" / "appendix.tex").read_text()

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent.audit import audit
-from agent.settings import compose
+from agent.settings import Settings, compose
 from models.backend import ModelRequest, OneModel, Reply
 from models.roles.coding import CodeInputs, Program
 from models.roles.planning import PlanInputs
-from models.settings import ModelSettings
-from record import control
-from record.events import Event
-from record.events.running import Commanded
-from record.events.searching import Judged
-from record.fold.state import RunState
 from record.nouns.data import DataPlan, DatasetUse, MetricSpec
-from record.reading import read_state
 from sandbox.errors import DatasetError
 from tests.sandbox.test_evaluation import WALK
 from tests.stages.small_study import IDEA, small_model
-from tests.stages.test_own_data import LEAST
+from tests.stages.test_own_data import LEAST, one_works, ran
 
 POLICIES = """
 import lab
@@ -84,34 +76,20 @@ class Walker(OneModel):
         return reply
 
 
-def ran(runs: Path, *, until: Callable[[Event], bool] = lambda _: False) -> tuple[Walker, RunState]:
-    """A run on a grid with a scorer of the user's own, stopped after the first event of which `until` says so."""
-    from agent import run
-
-    (runs / "world").mkdir()
-    (runs / "world" / "map.txt").write_text("5 fields")
-    (runs / "grid.py").write_text(WALK)
-    settings = compose(environment={}, flags=LEAST | {
+def with_scorer(folder: Path) -> Settings:
+    """A run on a grid in this folder, with a scorer of the user's own."""
+    (folder / "world").mkdir()
+    (folder / "world" / "map.txt").write_text("5 fields")
+    (folder / "grid.py").write_text(WALK)
+    return compose(environment={}, flags=LEAST | {
         "search.ablation.num_seeds": 0, "paper.missing_ablations": 0, "paper.citation_rounds": 0,
-        "data": [f"grid={runs / 'world'},task=none"], "sandbox.scorers": f"grid={runs / 'grid.py'}:walk"})
-    model = Walker()
-
-    def opened(_: ModelSettings) -> Walker:
-        return model
-
-    def listen(event: Event, _: RunState) -> None:
-        if until(event):
-            control.send(runs / "own", Commanded(verb="stop", text="enough"))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "open_backend", opened)
-        run.start(IDEA, settings, runs=runs, name="own", listener=listen)
-    return model, read_state(runs / "own")
+        "data": [f"grid={folder / 'world'},task=none"], "sandbox.scorers": f"grid={folder / 'grid.py'}:walk"})
 
 
 @pytest.mark.slow
 def test_policies_are_measured_by_the_scorer_that_the_flag_names(tmp_path: Path) -> None:
-    model, state = ran(tmp_path, until=lambda event: isinstance(event, Judged))
+    model = Walker()
+    state = ran(tmp_path, model, with_scorer(tmp_path), until=one_works)
     assert {"episode_return", "steps"} < set(model.planned[0].metrics)
     assert "five chances" in next(one for one in model.planned[0].catalogue if one.name == "grid").scorer
     assert "five chances" in model.coded[0].facts[0].scorer
@@ -126,7 +104,7 @@ def test_policies_are_measured_by_the_scorer_that_the_flag_names(tmp_path: Path)
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
 def test_policies_go_from_the_flag_to_the_paper(tmp_path: Path) -> None:
-    _, state = ran(tmp_path)
+    state = ran(tmp_path, Walker(), with_scorer(tmp_path))
     assert state.ended is not None and state.ended.exit_code == 0, state.ended
     tests = [one for found in state.tests.values() for one in found]
     assert tests and {one.name for one in tests} == {"episode_return", "steps"} and not state.unscored
