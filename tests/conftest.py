@@ -83,8 +83,8 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two workers more than there are cores with slow tests: these wait for kernels, servers and limits."""
-    return len(os.sched_getaffinity(0)) + 2 * ("not slow" not in str(config.getoption("markexpr")))
+    """One worker more than there are cores with slow tests: these wait for kernels, servers and limits."""
+    return len(os.sched_getaffinity(0)) + ("not slow" not in str(config.getoption("markexpr")))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

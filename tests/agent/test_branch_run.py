@@ -111,6 +111,7 @@ def good_draft(state: RunState) -> str:
     return next(node.id for node in state.nodes.values() if node.kind == "draft" and node.status == "good")
 
 
+@pytest.mark.bench
 def test_a_node_that_a_person_wrote_is_checked_like_any_other(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = read_state(own)
     [node] = state.human_nodes
@@ -178,6 +179,7 @@ def shot(parent: Path, point: str, root: Path, **changes: object) -> Path:
     return root
 
 
+@pytest.mark.bench
 def test_a_point_before_the_branching_of_the_parent_names_whose_it_was(own: Path, tmp_path: Path) -> None:
     first = shot(own, "agenda", tmp_path / "first", by="ada")
     second = shot(first, "preliminary", tmp_path / "second")

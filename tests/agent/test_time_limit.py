@@ -63,6 +63,7 @@ def test_what_is_owed_fits_where_there_is_time(world: World) -> None:
     assert state.limited is None and replicated(state, ablated.id) == 2
 
 
+@pytest.mark.bench
 def test_replicates_and_probes_are_left_out_and_told_where_code_took_longer_than_expected(world: World) -> None:
     def late(event: Event, state: RunState) -> float:
         longer = event.type == "executed" and state.nodes[event.node].kind == "ablate"

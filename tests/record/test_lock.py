@@ -64,7 +64,9 @@ def killed_holder(run: Path) -> Generator[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", ["", '{"host": "elsewhere", "pid": 7}'], ids=["killed", "of another host"])
+@pytest.mark.parametrize("words", [
+    pytest.param("", id="killed", marks=pytest.mark.bench),
+    pytest.param('{"host": "elsewhere", "pid": 7}', id="of another host")])
 def test_looking_without_a_pause_never_refuses_a_resume(tmp_path: Path, words: str) -> None:
     with killed_holder(tmp_path):
         assert holder(tmp_path) is None

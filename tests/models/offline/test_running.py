@@ -103,6 +103,7 @@ async def test_refused_plots_are_mended_from_the_findings_of_the_lint(kitchen: K
     assert findings(await kitchen.plot(again.plots, "replotted", "draft")) == []
 
 
+@pytest.mark.bench
 async def test_winner_ablation_aggregate_and_final_figures_from_end_to_end(kitchen: Kitchen) -> None:
     winner = short(agenda_winner())
     ablation = code(code_inputs("ablation", "ablate", item=IDEA.risks[0], parent=brief(winner)))
