@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed-$(shell cat pyproject.toml constraints.txt | cksum | tr ' ' '-')
 # Public papers of agents with their results, for benchmarks.foreign (docs/audit.md).
 PAPERS ?= ../shared/data/mlr-bench
+# What hardly any run imports is compiled when it is used.
+SELDOM := /tests?/|/transformers/models/|/sympy/|/networkx/|/torch/(_inductor|_dynamo|testing|onnx)/
 TORCH := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
@@ -23,8 +25,8 @@ $(STAMP):
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile $(TORCH)
 	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
-	@# pip compiles on one core, and tests of packages, too. Files for other versions of Python may not compile.
-	@$(BIN)/python -m compileall -q -j 0 -x '/tests?/' $(VENV)/lib >/dev/null 2>&1 || true
+	@# pip compiles on one core, and tests and every single model, too. Files for other versions of Python may not compile.
+	@$(BIN)/python -m compileall -q -j 0 -x '$(SELDOM)' $(VENV)/lib >/dev/null 2>&1 || true
 	@rm -f $(VENV)/installed-*
 	@touch $@
 
