@@ -79,8 +79,7 @@ SEARCH: dict[str, tuple[int, list[str], Callable[[RunState], bool]]] = {
 
 
 @pytest.mark.parametrize("role", [
-    "code", "summary", "ablation_plan",
-    *(pytest.param(role, marks=pytest.mark.bench) for role in ("plan", "plot", "vision", "feedback", "figures"))])
+    role if role in ("code", "ablation_plan") else pytest.param(role, marks=pytest.mark.bench) for role in SEARCH])
 def test_the_search_goes_on_without_the_answer(role: str, world: World) -> None:
     times, lacking, came = SEARCH[role]
     world.model = Nonsense(role, times)

@@ -157,7 +157,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "error of TeX": (replaced("venue.sty", r"\RequirePackage{mathptmx}", r"\undefinedcommand"), "does not compile"),
 }
 SET = ("class not found", "package not found", "no bibliography style", "forbidden", "ours redefined", "name of ours",
-       "no notice", "no stamp", "error of TeX")
+       "no notice", "no end", "no stamp", "error of TeX")
 """Cases in which TeX works for seconds; the others of this kind stand for them in `make test`."""
 
 

@@ -209,7 +209,7 @@ PAPERS = 80
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dependence", [0.0, 0.8])
+@pytest.mark.parametrize("dependence", [0.0, pytest.param(0.8, marks=pytest.mark.bench)])
 def test_papers_without_any_effect_seldom_call_one(dependence: float) -> None:
     found = false_alarms(papers=PAPERS, comparisons=20, n=6, dependence=dependence, seed=11)
     assert found.corrected <= LEVEL + 3 * (LEVEL * (1 - LEVEL) / PAPERS) ** 0.5

@@ -62,10 +62,10 @@ async def test_an_error_comes_with_its_traceback(bench: Bench) -> None:
 
 @pytest.mark.parametrize(("code", "kind", "words"), [
     ("def broken(:\n    pass\n", "syntax", "experiment.py, line 1"),
-    ("import no_such_module_here\n", "import", "no_such_module_here"),
+    pytest.param("import no_such_module_here\n", "import", "no_such_module_here", marks=pytest.mark.bench),
     ("import numpy as np\nnp.ones((3, 4)) @ np.ones((3, 4))\n", "shape", "mismatch"),
     ("import os\nprint('x')\nos._exit(3)\n", "died", "exit code 3"),
-    ("import ctypes\nctypes.string_at(0)\n", "died", "SIGSEGV"),
+    pytest.param("import ctypes\nctypes.string_at(0)\n", "died", "SIGSEGV", marks=pytest.mark.bench),
     ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "died", "SIGKILL"),
     ("import sys\nsys.exit('gave up')\n", "other", "gave up"),
     ("import sys\nsys.exit(0)\nraise ValueError\n", "no measurement", "lab.submit"),
