@@ -98,7 +98,7 @@ async def assessed(bench: Bench, compiled: Compiled, number: int = 0, **changes:
     return event
 
 
-async def test_only_what_changed_looked_at_again(tmp_path: Path, compiled: Compiled) -> None:
+async def test_only_what_changed_is_looked_at_again(tmp_path: Path, compiled: Compiled) -> None:
     model = ScriptedModel.by_role(figure_review=review)
     story, bench = begun(tmp_path, model)
     await assessed(bench, compiled)
