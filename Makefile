@@ -9,6 +9,7 @@ PAPERS ?= ../shared/data/mlr-bench
 # What hardly any run imports is compiled when it is used.
 SELDOM := /tests?/|/transformers/models/|/sympy/|/networkx/|/torch/(_inductor|_dynamo|testing|onnx)/
 TORCH := $(shell grep '^torch==' constraints.txt)
+UV := $(shell grep '^uv==' constraints.txt)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo recorded-run test test-fast check bench clean
@@ -23,8 +24,10 @@ $(STAMP):
 		|| { echo "scientist needs Python 3.11 or newer, $(PYTHON) is older: make setup PYTHON=python3.12"; exit 1; }
 	@PYTHON=$(PYTHON) bash .ci/system-packages
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile $(TORCH)
-	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile $(TORCH) $(UV)
+	@# uv takes seconds where pip takes minutes, but does not read pip's files, which may name a mirror.
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev]' \
+		|| $(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
 	@# pip compiles on one core, and tests and every single model, too. Files for other versions of Python may not compile.
 	@$(BIN)/python -m compileall -q -j 0 -x '$(SELDOM)' $(VENV)/lib >/dev/null 2>&1 || true
 	@rm -f $(VENV)/installed-*

@@ -229,8 +229,8 @@ def test_setup_installs_torch_first_and_exactly(tmp_path: Path) -> None:
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path / name)
     installs = [line for line in _make(tmp_path, "-n", "setup").splitlines() if "pip install" in line]
-    assert re.search(r"torch==\d+\.\d+\.\d+$", installs[0])
-    assert installs[1].endswith("-c constraints.txt -e '.[dev]'")
+    assert re.search(r" torch==\d+\.\d+\.\d+ uv==\S+$", installs[0])
+    assert all("-c constraints.txt -e '.[dev]'" in line for line in installs[1:])
 
 
 def _make(folder: Path, *arguments: str) -> str:
