@@ -7,11 +7,22 @@ from typing import Literal
 from pydantic import Field
 
 from record.ablation import Ablation, MissingAblation
+from record.nouns.cells import Cell
 from record.nouns.data import DataPlan, DatasetFacts, Measurement, OverExamples, Scorer
 from record.nouns.decisions import Action, Seen
 from record.nouns.figures import Figure, FigureReview
 from record.nouns.frozen import Frozen, Scalar
-from record.nouns.nodes import Attempt, Failure, Finding, NodeStatus, NodeStep, StageName, StageSummary, Verdict
+from record.nouns.nodes import (
+    Attempt,
+    CellRun,
+    Failure,
+    Finding,
+    NodeStatus,
+    NodeStep,
+    StageName,
+    StageSummary,
+    Verdict,
+)
 
 
 class Proposed(Frozen):
@@ -34,6 +45,27 @@ class Stepped(Frozen):
     type: Literal["stepped"] = "stepped"
     node: str
     step: NodeStep
+
+
+class CellsOwed(Frozen):
+    """What a node has to measure, in the order of importance, with the key of each cell (sha256 of all it can reach).
+
+    Cells in `taken` were measured under the same key by the execution named there, and are not run again.
+    """
+
+    type: Literal["cells_owed"] = "cells_owed"
+    node: str
+    cells: tuple[Cell, ...]
+    keys: tuple[str, ...] = Field(description="one a cell")
+    taken: dict[str, str] = Field(default_factory=dict, description="key -> id of the execution")
+
+
+class CellExecuted(Frozen):
+    """A cell of a node ran to its end, its folder cells/<id> is sealed."""
+
+    type: Literal["cell_executed"] = "cell_executed"
+    node: str
+    run: CellRun
 
 
 class Executed(Frozen):
@@ -112,7 +144,9 @@ class Resampled(Frozen):
     found: tuple[OverExamples, ...]
 
 
-NodeEvent = Proposed | Stepped | Executed | Plotted | Reviewed | Judged | Suspected | Probed | Unsealed | Resampled
+NodeEvent = (
+    Proposed | Stepped | CellsOwed | CellExecuted | Executed | Plotted | Reviewed | Judged | Suspected | Probed
+    | Unsealed | Resampled)
 
 
 class Prepared(Frozen):

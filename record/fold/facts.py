@@ -11,7 +11,7 @@ from record.events import papers, running, searching
 from record.machine import Machine, Rate
 from record.nouns.data import DataPlan, DatasetFacts, Measurement, OverExamples, Scorer
 from record.nouns.decisions import CallKey, Spending
-from record.nouns.nodes import STAGES, Failure, Node, NodeKind, StageName, StageSummary
+from record.nouns.nodes import STAGES, CellRun, Failure, Node, NodeKind, StageName, StageSummary
 
 
 @dataclass
@@ -131,6 +131,10 @@ class Facts:
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     step_since: dict[str, float] = field(default_factory=dict[str, float])
     """When each node went over to the step that it is in, in seconds since the epoch."""
+    owed: dict[str, searching.CellsOwed] = field(default_factory=dict[str, searching.CellsOwed])
+    """What each node of cells has to measure."""
+    cells: dict[str, tuple[str, CellRun]] = field(default_factory=dict[str, tuple[str, CellRun]])
+    """Every execution of a cell by its id, in order, with the node that it was for."""
     finished: set[int] = field(default_factory=set[int])
     """Decisions whose work is done: nodes judged, comparisons answered, waits, ends, and finished work."""
     stages: dict[StageName, StageState] = field(default_factory=lambda: {name: StageState() for name in STAGES})

@@ -101,6 +101,10 @@ def apply_node(state: RunState, event: searching.NodeEvent, at: float) -> None:
             change(state, node.id, **event.model_dump(exclude={"type", "node", "decision"}), status="running")
         case searching.Stepped():
             enter(state, node.id, event.step, at)
+        case searching.CellsOwed():
+            state.owed[node.id] = event
+        case searching.CellExecuted():
+            state.cells[event.run.id] = (node.id, event.run)
         case searching.Executed():
             took = Spending(gpu_seconds=event.attempt.seconds * state.gpus)
             settle(state, f"{node.id}/{event.attempt.number}", node.decision, took)

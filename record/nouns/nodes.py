@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
+from record.nouns.cells import Cell, CellLine
 from record.nouns.data import Measurement
 from record.nouns.figures import Figure, FigureReview
 from record.nouns.frozen import Frozen, Scalar
@@ -54,9 +55,9 @@ or a plotting script; `waiting`: it needs a free slot; `running`, `plotting`: it
 
 ErrorClass = Literal[
     "syntax", "import", "shape", "memory", "timeout", "died", "no measurement", "figure", "no answer", "hopeless",
-    "suspect", "killed", "nothing left", "other"]
+    "suspect", "killed", "nothing left", "diverged", "other"]
 """`no answer`: the model wrote nothing usable; `nothing left`: it was free to say that nothing is worth trying, and
-said so; `hopeless`: we ended the code, since it could not come to anything;
+said so; `hopeless`: we ended the code, since it could not come to anything; `diverged`: a value was not finite;
 `suspect`: it ran, but its numbers cannot be trusted (docs/honesty.md); `killed`: a person ended it."""
 
 
@@ -68,6 +69,26 @@ class Failure(Frozen):
     traceback: str = ""
     ours: str = Field(default="", description="where the program itself stumbled over what the code left: exception, "
                                               "file:function:line of its innermost frames; empty where code failed")
+
+
+class CellRun(Frozen):
+    """One execution of a cell. Its folder below the run's is `cells/<id>`."""
+
+    id: str = Field(pattern=r"^[0-9a-f]{24}-[0-9]+$", description="from the key, and which execution of it")
+    cell: Cell
+    key: str = Field(description="sha256 of all that its code could reach")
+    seconds: float = Field(ge=0, description="wall clock of the code alone")
+    failure: Failure | None = None
+    measurements: tuple[Measurement, ...] = Field(default=(), description="final values, validation only")
+    said: tuple[Measurement, ...] = Field(default=(), description="final values of train and dev, by the code itself")
+    arrays: dict[str, str] = Field(default_factory=dict, description="file under arrays/ -> sha256")
+    sealed: dict[str, str] = Field(default_factory=dict, description="sealed test predictions: file -> sha256")
+    artifacts: dict[str, str] = Field(default_factory=dict, description="file under artifacts/ -> sha256")
+    curves_sha256: str | None = Field(default=None, description="of measurements.jsonl, which holds every step")
+    stdout_tail: str = ""
+    peak_host_bytes: int | None = Field(default=None, description="None: not measured")
+    peak_gpu_bytes: int | None = Field(default=None, description="None: no GPU, or unknown")
+    resumed: bool = Field(default=False, description="whether it went on from a checkpoint of an earlier execution")
 
 
 class Attempt(Frozen):
@@ -90,6 +111,8 @@ class Attempt(Frozen):
     peak_gpu_bytes: int | None = Field(default=None, description="most memory on its GPUs; None: none, or unknown")
     stdout_tail: str = ""
     converged: bool | None = Field(default=None, description="whether logged loss curves levelled off; None: no curve")
+    cells: tuple[CellLine, ...] = Field(default=(), description="what it owed and what became of each; empty for a "
+                                                                "program that does all at once")
 
 
 class Plotting(Frozen):

@@ -1,0 +1,44 @@
+"""The smallest thing that is measured, and what became of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from record.nouns.frozen import Frozen
+
+
+class Cell(Frozen):
+    """One arm at one level on one dataset, with one setting of hyperparameters and one seed."""
+
+    dataset: str
+    arm: str
+    level: str = Field(default="", description="empty where the study has none")
+    trial: int = Field(default=0, ge=0, description="number of a setting of hyperparameters; 0: the program's own")
+    seed: int = 0
+
+    @property
+    def condition(self) -> str:
+        """As measurements and submissions name it: `arm`, or `arm@level`."""
+        return f"{self.arm}@{self.level}" if self.level else self.arm
+
+    @property
+    def name(self) -> str:
+        """What tells it from the other cells of a node, as a file may be named: `digits__method__noise20`."""
+        return "__".join((self.dataset, self.arm, *([self.level] if self.level else []),
+                          *([f"t{self.trial}"] if self.trial else [])))
+
+    def __str__(self) -> str:
+        return f"{self.condition} on {self.dataset}" + (f", trial {self.trial}" if self.trial else "")
+
+
+class CellLine(Frozen):
+    """What became of a cell that a node owes."""
+
+    cell: Cell
+    outcome: Literal["measured", "taken over", "failed", "left out"]
+    id: str = Field(default="", description="of the execution; empty where it was left out")
+    node: str = Field(default="", description="the node that measured it, where it was taken over")
+    seconds: float = Field(default=0.0, description="of its execution, also where that was another node's")
+    why: str = Field(default="", description="it failed, or was left out")
