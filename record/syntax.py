@@ -1,4 +1,4 @@
-"""Python source as a syntax tree, from any thread, and the constants that it sets.
+"""Python source as a syntax tree, from any thread: the constants that it sets, and what its cells read.
 
 Two threads that make a tree at once can make CPython 3.11 fail with a SystemError ("AST constructor recursion depth
 mismatch"); nodes are read and checked in several, and libraries make trees too (numpy, of the header of every array).
@@ -60,6 +60,41 @@ def constants_of(source: str) -> dict[str, Scalar]:
             found[target.id] = value
         seen.add(target.id)
     return found
+
+
+def reads_of(source: str) -> dict[str, str] | None:
+    """What a program of cells says in `lab.measure(function, reads={...})`: arm -> the arm whose artifacts it reads.
+
+    Empty without `reads`, or where that is no literal; None for a plain script, which never calls `lab.measure`, and
+    for what does not parse.
+    """
+    try:
+        tree = parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    modules = {alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.Import)
+               for alias in node.names if alias.name == "lab"}
+    functions = {alias.asname or alias.name for node in ast.walk(tree)
+                 if isinstance(node, ast.ImportFrom) and node.module == "lab"
+                 for alias in node.names if alias.name == "measure"}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        match node.func:
+            case ast.Attribute(value=ast.Name(id=module), attr="measure") if module in modules:
+                pass
+            case ast.Name(id=name) if name in functions:
+                pass
+            case _:
+                continue
+        given = next((one.value for one in node.keywords if one.arg == "reads"), None)
+        try:
+            value: object = ast.literal_eval(given) if given is not None else {}
+        except (ValueError, TypeError, RecursionError, MemoryError):
+            return {}
+        pairs = cast("dict[object, object]", value).items() if isinstance(value, dict) else ()
+        return {arm: other for arm, other in pairs if isinstance(arm, str) and isinstance(other, str)}
+    return None
 
 
 def _literal(node: ast.expr) -> Scalar | None:

@@ -34,6 +34,7 @@ class Proposed(Frozen):
     title: str
     plan: str
     varies: str
+    arms: tuple[str, ...] = Field(default=(), description="that the program adds to those of the data plan")
     source_sha256: str
     setups: dict[str, Scalar] = Field(default_factory=dict)
     author: str = Field(default="", description="the person who wrote the source; empty: a model")

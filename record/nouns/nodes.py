@@ -173,6 +173,7 @@ class Node(Frozen):
     title: str = ""
     plan: str = ""
     varies: str = Field(default="", description="the hyperparameter, agenda item or ablated part that it tries")
+    arms: tuple[str, ...] = Field(default=(), description="that its program adds to those of the data plan")
     source_sha256: str = ""
     setups: dict[str, Scalar] = Field(default_factory=dict, description="upper-case constants of the source")
     author: str = Field(default="", description="the person who wrote the source; empty: a model")
