@@ -7,12 +7,13 @@ broken executor raises (`ExecutorError`). `Slots` decide who runs now, and who i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
+from record.nouns.cells import Cell, CellLine
 from record.nouns.data import Measurement
 from record.nouns.figures import Figure
 from record.nouns.nodes import Failure
@@ -72,11 +73,47 @@ class Artifacts:
 
 
 @dataclass(frozen=True)
+class CellOutcome:
+    """What one execution of a cell came to: a `CellRun` (record.nouns.nodes) but for its id and key.
+
+    A cell that met its memory limit is executed twice; each execution has an outcome of its own.
+    """
+
+    cell: Cell
+    seconds: float
+    """Wall clock of the code alone."""
+    failure: Failure | None = None
+    measurements: tuple[Measurement, ...] = ()
+    """Final values, validation only."""
+    said: tuple[Measurement, ...] = ()
+    arrays: dict[str, str] = field(default_factory=dict[str, str])
+    """File under arrays/ -> sha256; the names end in `__<cell.name>`."""
+    sealed: dict[str, str] = field(default_factory=dict[str, str])
+    artifacts: dict[str, str] = field(default_factory=dict[str, str])
+    curves_sha256: str | None = None
+    stdout_tail: str = ""
+    peak_host_bytes: int | None = None
+    peak_gpu_bytes: int | None = None
+    resumed: bool = False
+
+
+Took = Callable[[Cell, CellOutcome, Path], Awaitable[Path]]
+"""Told of each execution of a cell once it ended, with the folder that holds what it left, sealed: no code can write
+to it any more. Moves the folder to its final place, commits, and returns where it is. Called one at a time."""
+
+
+async def leave_it(cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
+    """A `Took` that leaves the folder where it is."""
+    return folder
+
+
+@dataclass(frozen=True)
 class Job:
-    """One execution: a script in a folder of its own.
+    """One execution: a script in a folder of its own, or (`cells`) a program once for each of its cells.
 
     `folder` is an empty or new folder that the code may write to; `source` maps file names to text that is put into
-    it first; `inputs` maps a name to a folder of recorded arrays copied to `folder/inputs/<name>/`.
+    it first (names may have folders); `inputs` maps a name to a folder of recorded arrays copied to
+    `folder/inputs/<name>/`.
     """
 
     name: str
@@ -86,17 +123,20 @@ class Job:
     mode: Literal["experiment", "plot", "score"] = "experiment"
     seed: int = 0
     timeout: float = 3600.0
-    """Seconds of wall clock for the code; then interrupt, then the kernel's whole process group is killed."""
+    """Seconds of wall clock for the code; then interrupt, then the kernel's whole process group is killed. For a job of
+    cells: seconds of computing of all of them together, their sum, on however many slots they run."""
     datasets: tuple[str, ...] = ()
     """Names that `lab.data` accepts; their views must have been materialised (`sandbox.datasets`)."""
     inputs: dict[str, Path] = field(default_factory=dict[str, Path])
     artifacts: dict[str, Artifacts] = field(default_factory=dict[str, Artifacts])
     """Node -> what it left; those that the source names are copied for `lab.artifact`."""
     earlier: Path | None = None
-    """The folder of an attempt of the same node that was cut, whose checkpoints `lab.restore` finds."""
+    """The folder of an attempt of the same node that was cut, whose checkpoints `lab.restore` finds. For a job of
+    cells: those of a cell lie in its `cells/<cell.name>/`."""
     watch: Watch | None = None
     """Called about every `sandbox.monitor.WATCH_SECONDS` while the code runs, and once when it has ended. The text
-    that it returns ends the code as the time limit does, and becomes its failure, of kind `hopeless`."""
+    that it returns ends the code as the time limit does, and becomes its failure, of kind `hopeless`. For a job of
+    cells: called for each cell by itself; once one is hopeless, the job is, and what has not begun is left out."""
     live: Path | None = None
     """A file that the code cannot write, which holds the beginning of its output while it runs; gone afterwards."""
     late: Callable[[], bool] = lambda: False
@@ -105,11 +145,30 @@ class Job:
     """Called once there is a place and it is not too late."""
     alone: bool = False
     """Whether no other job of the executor may run at the same time: it then has the machine's memory to itself."""
+    cells: tuple[Cell, ...] = ()
+    """What is to be measured, in the order of importance; empty for a program that does all at once. Cells run in
+    kernels that see the view of their dataset alone, each in a process of its own (docs/sandbox.md)."""
+    arms: tuple[str, ...] = ()
+    """All arms of the study: a cell does not see the file `arms/<arm>.py` of another (`sandbox.programs`). Empty: those
+    of `cells`."""
+    pilots: tuple[Cell, ...] = ()
+    """Those of `cells` that are measured first. Empty: of each arm and dataset the last in order."""
+    expected: Mapping[Cell, float] = field(default_factory=dict[Cell, float])
+    """Seconds that cells are known to take. An arm on a dataset of which a cell is known needs no pilot."""
+    ready: Mapping[Cell, Path] = field(default_factory=dict[Cell, Path])
+    """Those of `cells` that were measured before, with their sealed folders: not run, only put into the whole."""
+    took: Took = leave_it
+    leave_out: bool = True
+    """Whether the seconds that cells are expected to take decide that some are left out, and tighten their limits.
+    Where False, only a `timeout` that is spent does the former."""
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What an execution left behind. Paths are under the job's folder.
+
+    Of a job of cells, the folder holds what all measured cells left, as if one script had, and `failure` is None where
+    every arm was measured somewhere and no cell failed by an exception of its code.
 
     `measurements` are final validation values, scored on the host where predictions were submitted. Every value with
     a step is in `folder/measurements.jsonl`. `sealed` are test predictions, unscored (file -> sha256).
@@ -133,6 +192,9 @@ class Outcome:
     """Most memory on leased GPUs, summed over them; None without one, or where the driver does not tell."""
     resumed: bool = False
     """Whether a checkpoint of an earlier attempt was at hand: then `seconds` are not those of the whole."""
+    cells: tuple[CellLine, ...] = ()
+    """What became of each of `Job.cells`, in that order. Those of `Job.ready` are `measured`, with the seconds that
+    `Job.expected` has of them; ids and nodes are for the caller to fill in."""
 
 
 class Executor(Protocol):
