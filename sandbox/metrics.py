@@ -11,6 +11,7 @@ and 2,000 calls there (30 s). A weighting is how often each example was drawn, a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from math import log
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,13 @@ CHUNK = 2**22
 """Cells of `counts` that are worked on at a time: 32 MiB as numbers."""
 
 METRICS: Mapping[str, MetricSpec] = {
-    name: MetricSpec(name=name, title=title, unit="nats" if name == "log_loss" else "", higher_is_better=higher)
-    for name, title, higher in (
-        ("accuracy", "accuracy", True), ("macro_f1", "macro F1", True), ("auroc", "AUROC", True),
-        ("log_loss", "log loss", False), ("ece", "expected calibration error", False), ("brier", "Brier score", False),
-        ("mse", "mean squared error", False), ("mae", "mean absolute error", False), ("r2", "R squared", True))
+    name: MetricSpec(name=name, title=title, unit="nats" if name == "log_loss" else "", higher_is_better=higher,
+                     worst=worst)
+    for name, title, higher, worst in (
+        ("accuracy", "accuracy", True, 0.0), ("macro_f1", "macro F1", True, 0.0), ("auroc", "AUROC", True, 0.0),
+        ("log_loss", "log loss", False, -log(CLIP)), ("ece", "expected calibration error", False, 1.0),
+        ("brier", "Brier score", False, 2.0), ("mse", "mean squared error", False, None),
+        ("mae", "mean absolute error", False, None), ("r2", "R squared", True, None))
 }
 _OF_NUMBERS = frozenset({"mse", "mae", "r2"})
 

@@ -18,7 +18,7 @@ from record.claims.means import MINIMUM_REPLICATES, t_quantile
 from record.fold.state import RunState
 from record.nouns.decisions import Expand, Work, summary_of
 from record.nouns.nodes import STAGES, Node, StageName
-from search.score import cells
+from search.score import measured
 from search.settings import SearchSettings
 from search.tree import View, view_of
 
@@ -128,8 +128,8 @@ def _contrasts(node: Node, view: View) -> dict[str, float]:
     """Dataset -> mean of the primary metric over the methods' cells minus that over the baselines'."""
     role = {arm.name: arm.role for arm in view.plan.arms}
     found: dict[tuple[str, str], list[float]] = {}
-    for cell, value in cells(node, view.plan).items():
-        found.setdefault((cell.dataset, role.get(cell.arm, "")), []).append(value)
+    for entry, value in measured(node, view.plan).items():
+        found.setdefault((entry.dataset, role.get(entry.arm, "")), []).append(value)
     return {dataset: fmean(values) - fmean(found[dataset, "baseline"])
             for (dataset, of), values in found.items() if of == "method" and (dataset, "baseline") in found}
 

@@ -1,22 +1,23 @@
-"""How nodes are ordered: by how much of the data plan they measured, then by the primary metric of the method.
+"""How nodes are ordered: by how much of their stage's panel they measured, then by the primary metric of the method.
 
-Metrics are compared within one dataset and one condition only, as a gain relative to a reference node there; unlike
-metrics are never averaged. Validation data only. A difference counts for nothing while it is within the noise that
-replicates showed; before there are replicates, the noise is unknown.
+A panel is fixed for a stage. Metrics are compared within one dataset and one condition only, as a gain relative to a
+reference node there; unlike metrics are never averaged. Validation data only. A difference counts for nothing while it
+is within the noise that replicates showed; before there are replicates, the noise is unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from record.nouns.data import DataPlan
+from record.nouns.data import DataPlan, MetricSpec
 from record.nouns.nodes import Node, StageName
 
 
-class Cell(NamedTuple):
+class Entry(NamedTuple):
     """What is compared between nodes: one arm at one level (empty: the study has none) on one dataset."""
 
     dataset: str
@@ -33,73 +34,118 @@ After the one-standard-error rule (Breiman et al. 1984, section 3.4.3): of what 
 """
 
 
-def cells(node: Node, plan: DataPlan) -> dict[Cell, float]:
-    """The primary metric of a node on validation data."""
-    return {Cell(one.dataset, one.arm, one.level): one.value for one in node.measurements
-            if one.name == plan.primary.name and one.split == "validation"}
+@dataclass(frozen=True)
+class Panel:
+    """What the nodes of a stage are compared over, whatever else they measured."""
+
+    metric: MetricSpec
+    entries: frozenset[Entry]
+    arms: frozenset[str]
+    """Those whose entries decide, among nodes that measured as much."""
+
+    def over(self, entries: Collection[Entry]) -> Panel:
+        """The panel with those of its entries alone."""
+        return replace(self, entries=self.entries.intersection(entries))
 
 
-def coverage(node: Node, plan: DataPlan) -> int:
-    """How many of the plan's cells a node measured; those of ablations do not count."""
-    return len(planned_cells(plan) & cells(node, plan).keys())
+def datasets_of(stage: StageName, plan: DataPlan) -> tuple[str, ...]:
+    """The datasets that a stage's nodes measure: the main one first, then two, then all."""
+    counts: dict[StageName, int] = {"preliminary": 1, "tuning": 2}
+    return tuple(use.name for use in plan.datasets)[: counts.get(stage)]
 
 
-def planned_cells(plan: DataPlan) -> set[Cell]:
-    """The cells that the plan asks every experiment for."""
-    return {Cell(use.name, arm.name, level) for use in plan.datasets for arm in plan.arms if arm.role != "ablation"
-            for level in plan.level_names}
+def panel_of(stage: StageName, plan: DataPlan) -> Panel:
+    """Every compared arm at every level on the stage's datasets; arms of ablations do not count.
 
-
-def judging_arms(stage: StageName, plan: DataPlan) -> frozenset[str]:
-    """The arms whose cells decide between nodes: in tuning all that are compared, elsewhere the method's.
-
-    A setting that is tried is tried for every arm, and is chosen for all of them together: baselines get the same
-    tuning budget as the method, and no setting is chosen because it suits the method alone.
+    In tuning all compared arms decide, elsewhere the method's: a setting that is tried is tried for every arm, and is
+    chosen for all of them together. Baselines get the same tuning budget as the method, and no setting is chosen
+    because it suits the method alone.
     """
     roles = ("baseline", "method") if stage == "tuning" else ("method",)
-    return frozenset(arm.name for arm in plan.arms if arm.role in roles)
+    return Panel(plan.primary, frozenset(
+        Entry(dataset, arm.name, level) for dataset in datasets_of(stage, plan) for arm in plan.arms
+        if arm.role != "ablation" for level in plan.level_names),
+        frozenset(arm.name for arm in plan.arms if arm.role in roles))
 
 
-def gain(node: Node, reference: Node, plan: DataPlan, arms: frozenset[str]) -> float:
-    """Relative gain over the reference in the cells of these arms that both measured (all, where there are none).
+def measured(node: Node, plan: DataPlan) -> dict[Entry, float]:
+    """The primary metric of a node on validation data, in the panel or not."""
+    return _values(node, plan.primary.name)
 
-    In each dataset the mean over its cells is compared, then the relative gains of the datasets are averaged, so that
-    neither a cell near zero nor a dataset with large values decides alone. Positive is better, whatever the metric's
-    direction; 0.0 without a common cell.
+
+def diverged(node: Node, panel: Panel) -> frozenset[Entry]:
+    """The entries of a panel whose training diverged in a node's last attempt, where the metric has a worst value.
+
+    They rank as that value. Where it has none, they are missing.
     """
-    sign = 1.0 if plan.primary.higher_is_better else -1.0
-    gains = [sign * (ours - theirs) / max(abs(theirs), 1e-12)
-             for ours, theirs in means_by_dataset((node, reference), plan, arms).values()]
+    lines = node.attempts[-1].cells if node.attempts and panel.metric.worst is not None else ()
+    lost = {Entry(one.cell.dataset, one.cell.arm, one.cell.level) for one in lines if one.diverged}
+    return panel.entries & lost - _values(node, panel.metric.name).keys()
+
+
+def ranked(node: Node, panel: Panel) -> dict[Entry, float]:
+    """What a node is ranked by: its values in the panel, the worst one where training diverged. Not for print."""
+    worst = panel.metric.worst
+    lost = dict.fromkeys(diverged(node, panel), worst) if worst is not None else {}
+    return lost | {entry: value for entry, value in _values(node, panel.metric.name).items() if entry in panel.entries}
+
+
+def coverage(node: Node, panel: Panel) -> int:
+    """How much of a panel a node can be ranked by."""
+    return len(ranked(node, panel))
+
+
+def common(nodes: Sequence[Node], panel: Panel) -> Panel:
+    """The panel with what all these nodes can be ranked by."""
+    found = [ranked(node, panel).keys() for node in nodes]
+    return panel.over(set(found[0]).intersection(*found[1:]) if found else set[Entry]())
+
+
+def gain(node: Node, reference: Node, panel: Panel) -> float:
+    """Relative gain over the reference in the entries of the deciding arms that both have (all, where there are none).
+
+    In each dataset the mean over its entries is compared, then the relative gains of the datasets are averaged, so that
+    neither an entry near zero nor a dataset with large values decides alone. Positive is better, whatever the metric's
+    direction; 0.0 without a common entry.
+    """
+    sign = 1.0 if panel.metric.higher_is_better else -1.0
+    means = _by_dataset([ranked(one, panel) for one in (node, reference)], panel.arms)
+    gains = [sign * (ours - theirs) / max(abs(theirs), 1e-12) for ours, theirs in means.values()]
     return fmean(gains) if gains else 0.0
 
 
-def means_by_dataset(
-    nodes: Sequence[Node], plan: DataPlan, arms: frozenset[str]
-) -> dict[str, tuple[float, ...]]:
-    """Dataset -> the mean of each node over the cells that all of them measured, of these arms where there are any."""
-    found = [cells(node, plan) for node in nodes]
-    common = set(found[0]).intersection(*found[1:]) if found else set[Cell]()
-    common = {cell for cell in common if cell.arm in arms} or common
-    return {dataset: tuple(fmean(one[cell] for cell in sorted(common) if cell.dataset == dataset) for one in found)
-            for dataset in sorted({cell.dataset for cell in common})}
-
-
-def noise(replicates: Sequence[Node], plan: DataPlan, arms: frozenset[str]) -> dict[str, float]:
-    """Dataset -> standard deviation over replicates of what decides between nodes.
+def noise(replicates: Sequence[Node], panel: Panel) -> dict[str, float]:
+    """Dataset -> standard deviation over replicates of what decides between nodes, of measured values alone.
 
     Empty with fewer than `FEWEST` replicates; a dataset on which all are identical is left out: its noise is unknown.
     """
     if len(replicates) < FEWEST:
         return {}
-    spread = {dataset: stdev(means) for dataset, means in means_by_dataset(replicates, plan, arms).items()}
+    name = panel.metric.name
+    found = [{entry: value for entry, value in _values(one, name).items() if entry in panel.entries}
+             for one in replicates]
+    spread = {dataset: stdev(means) for dataset, means in _by_dataset(found, panel.arms).items()}
     return {dataset: sd for dataset, sd in spread.items() if sd > 0}
 
 
-def close(a: Node, b: Node, plan: DataPlan, arms: frozenset[str], known: Mapping[str, float]) -> bool:
+def close(a: Node, b: Node, panel: Panel, known: Mapping[str, float]) -> bool:
     """Whether two nodes, one seed each, cannot be told apart on any dataset; where no noise is known, only if equal.
 
-    Nodes that measured nothing in common are not close.
+    Nodes that have nothing in common are not close.
     """
-    pairs = means_by_dataset((a, b), plan, arms)
+    pairs = _by_dataset([ranked(one, panel) for one in (a, b)], panel.arms)
     return bool(pairs) and all(
         abs(x - y) <= WITHIN * sqrt(2) * known.get(dataset, 0.0) for dataset, (x, y) in pairs.items())
+
+
+def _values(node: Node, metric: str) -> dict[Entry, float]:
+    return {Entry(one.dataset, one.arm, one.level): one.value for one in node.measurements
+            if one.name == metric and one.split == "validation"}
+
+
+def _by_dataset(found: Sequence[Mapping[Entry, float]], arms: frozenset[str]) -> dict[str, tuple[float, ...]]:
+    """Dataset -> the mean of each over the entries that all of them have, of these arms where there are any."""
+    shared = set(found[0]).intersection(*found[1:])
+    shared = {entry for entry in shared if entry.arm in arms} or shared
+    return {dataset: tuple(fmean(one[entry] for entry in sorted(shared) if entry.dataset == dataset) for one in found)
+            for dataset in sorted({entry.dataset for entry in shared})}

@@ -12,7 +12,7 @@ from record.nouns.data import DataPlan
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Seen, Work, summary_of
 from record.nouns.nodes import STAGES, Node, NodeKind, StageName, StageSummary
 from record.trials import line_of
-from search.score import FEWEST, close, coverage, gain, judging_arms, noise
+from search.score import FEWEST, Panel, close, common, coverage, gain, noise, panel_of
 from search.settings import SearchSettings
 
 Pair = tuple[str, str]
@@ -98,16 +98,21 @@ class View:
 
     @cached_property
     def widest(self) -> tuple[Node, ...]:
-        """The nodes among which the best is chosen: those that measured most of the plan's cells, earliest first."""
+        """The nodes among which the best is chosen: those that measured most of the panel, earliest first."""
         candidates = (*([self.root] if self.root else ()), *self.open)
-        covered = [coverage(node, self.plan) for node in candidates]
+        covered = [coverage(node, self.panel) for node in candidates]
         most = max(covered, default=0)
         return tuple(node for node, cells in zip(candidates, covered, strict=True) if cells == most)
 
     @cached_property
-    def arms(self) -> frozenset[str]:
-        """The arms whose cells decide between the nodes of this stage."""
-        return judging_arms(self.stage, self.plan)
+    def panel(self) -> Panel:
+        """What the nodes of this stage are compared over."""
+        return panel_of(self.stage, self.plan)
+
+    @cached_property
+    def shared(self) -> Panel:
+        """What of the panel all of the widest nodes have: over it their gains are of the same cells."""
+        return common(self.widest, self.panel)
 
     @cached_property
     def noise(self) -> dict[str, float]:
@@ -115,7 +120,7 @@ class View:
         for best in reversed(self.settled.values()):
             replicates = self.replicates(best.id) if best is not None else ()
             if len(done := [node for node in replicates if node.status == "good"]) >= FEWEST:
-                return noise(done, self.plan, self.arms)
+                return noise(done, self.panel)
         return {}
 
     @cached_property
@@ -123,13 +128,13 @@ class View:
         """The widest nodes that cannot be told from the one with the largest gain, cheapest (or earliest) first."""
         if not self.widest:
             return ()
-        top = max(self.widest, key=lambda node: (gain(node, self.widest[0], self.plan, self.arms), -node.decision))
-        same = [node for node in self.widest if node is top or close(node, top, self.plan, self.arms, self.noise)]
+        top = max(self.widest, key=lambda node: (gain(node, self.widest[0], self.shared), -node.decision))
+        same = [node for node in self.widest if node is top or close(node, top, self.shared, self.noise)]
         return tuple(sorted(same, key=lambda node: (node.attempts[-1].seconds if self.by_cost else 0.0, node.decision)))
 
     @cached_property
     def best(self) -> Node | None:
-        """The node to carry forward: widest coverage, largest gain; of a close call the one found sounder."""
+        """The node to carry forward: most of the panel, largest gain; of a close call the one found sounder."""
         return self._duel()[0]
 
     @property
@@ -142,7 +147,7 @@ class View:
         if self.stage == "ablation" or not self.equals:
             return self.root, None
         champion, *others = self.equals
-        for other in [node for node in others if not close(node, champion, self.plan, self.arms, {})]:  # equal is a tie
+        for other in [node for node in others if not close(node, champion, self.shared, {})]:  # equal is a tie
             pair = (champion.id, other.id) if champion.decision < other.decision else (other.id, champion.id)
             if pair not in self.compared:
                 return champion, pair

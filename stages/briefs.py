@@ -14,6 +14,7 @@ from record.nouns.decisions import Compare, Expand
 from record.nouns.figures import FigureReview
 from record.nouns.nodes import STAGES, Node, StageName, StageSummary, node_id
 from record.trials import ablation_of
+from search.score import datasets_of
 from search.tree import SEARCH_KINDS, View, view_of
 from stages.bench import Bench
 from stages.summaries import levels_of, means, memory, outcome
@@ -140,13 +141,12 @@ def node_brief(folder: RunFolder, node: Node, replicates: Sequence[Node] = ()) -
 def duty_of(view: View) -> Duty:
     """What a node of this stage measures: the main dataset first, then two, then all; ablations what they ablate."""
     plan = view.plan
-    names = tuple(use.name for use in plan.datasets)
     levels = tuple(level.name for level in plan.levels)
     if view.stage == "ablation":
         measured = {one.dataset for one in view.root.measurements} if view.root else set[str]()
+        names = datasets_of(view.stage, plan)
         return Duty(datasets=tuple(name for name in names if name in measured) or names, levels=levels)
-    counts: dict[StageName, int] = {"preliminary": 1, "tuning": 2}
-    return Duty(datasets=names[: counts.get(view.stage)], levels=levels,
+    return Duty(datasets=datasets_of(view.stage, plan), levels=levels,
                 arms=tuple(arm.name for arm in plan.arms if arm.role != "ablation"))
 
 

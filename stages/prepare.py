@@ -80,9 +80,16 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
         complaints = ((UNREADABLE,) if plan is None
                       else faults_of(plan, {entry.name: entry for entry in known}, scorers))
         if plan is not None and not complaints:
-            return plan
+            return with_worst(plan)
     raise PlanError(f"no usable data plan after {PLANS} tries: {'; '.join(complaints)}; say in the idea "
                     "which data and metrics to take, or choose another --model")
+
+
+def with_worst(plan: DataPlan) -> DataPlan:
+    """The plan with the worst values of the metrics that we compute: they are what our formulas give."""
+    return plan.model_copy(update={"metrics": tuple(
+        metric.model_copy(update={"worst": METRICS[metric.name].worst}) if metric.name in METRICS else metric
+        for metric in plan.metrics)})
 
 
 def _entry(one: Bundled | DatasetFacts, scorer: Scorer | None) -> CatalogueEntry:

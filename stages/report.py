@@ -19,7 +19,7 @@ from record.fold.state import RunState
 from record.nouns.decisions import Seen
 from record.nouns.nodes import StageName, StageSummary
 from search.replication import as_left
-from search.score import cells, coverage, gain, planned_cells
+from search.score import coverage, diverged, gain, measured
 from search.tree import SEARCH_KINDS, View, unmarked, view_of
 from stages.bench import Bench
 from stages.briefs import node_line, statistic
@@ -30,9 +30,10 @@ FEWEST = 3
 MOST = 12
 """Keys of a report."""
 RULE = (
-    "the node that measured most of the plan's (dataset, condition) cells of baselines and methods; of equals the one "
-    "with the largest gain over the reference node (the earliest of those): the relative difference of the primary "
-    "metric's mean over the cells of the arms that decide which both measured, by dataset, averaged over datasets; of "
+    "the node that measured most of the stage's panel, the (dataset, condition) cells of baselines and methods on the "
+    "stage's datasets (training that diverged counts as {worst}); of equals the one with the largest gain over the "
+    "reference node (the earliest of those): the relative difference of the primary metric's mean over the cells of "
+    "the arms that decide which all of them measured, by dataset, averaged over datasets; of "
     "those that the noise between seeds hides from it on every dataset (no further away than one standard deviation of "
     "a difference of two runs; exactly equal where the noise is unknown) the one that a model found sounder from its "
     "code, if it was asked and named one, else the {tie} one. Validation data, one seed a node")
@@ -49,19 +50,21 @@ def selection_of(view: View) -> Selection:
     """What was compared when the best node was chosen, best first; nothing where a stage does not choose."""
     if view.stage == "ablation":
         return Selection(rule="nothing is chosen: ablations are measured against the node that was settled on before",
-                         arms=(), cells=len(planned_cells(view.plan)))
+                         arms=(), cells=len(view.panel.entries))
     best = view.best.id if view.best else ""
     candidates: list[Candidate] = []
     for node in ([view.root] if view.root else []) + list(view.good):
-        found = cells(node, view.plan)
-        values = [value for cell, value in found.items() if cell.arm in view.arms] or list(found.values())
+        found = measured(node, view.plan)
+        values = [value for entry, value in found.items() if entry in view.panel.entries
+                  and entry.arm in view.panel.arms]
         candidates.append(Candidate(
-            id=node.id, cells=coverage(node, view.plan), mean=fmean(values) if values else None,
-            gain=gain(node, view.widest[0] if view.widest else node, view.plan, view.arms)))
+            id=node.id, cells=coverage(node, view.panel), diverged=len(diverged(node, view.panel)),
+            mean=fmean(values) if values else None,
+            gain=gain(node, view.widest[0] if view.widest else node, view.shared)))
     close = tuple(node.id for node in view.equals)
     return Selection(
-        rule=RULE.format(tie=_tie(view)), cells=len(planned_cells(view.plan)),
-        arms=tuple(arm.name for arm in view.plan.arms if arm.name in view.arms),
+        rule=RULE.format(tie=_tie(view), worst=_worst(view)), cells=len(view.panel.entries),
+        arms=tuple(arm.name for arm in view.plan.arms if arm.name in view.panel.arms),
         reference=view.widest[0].id if view.widest else "", noise=view.noise, close=close if len(close) > 1 else (),
         candidates=tuple(sorted(candidates, key=lambda one: (one.id == best, one.cells, one.gain), reverse=True)),
         asked=tuple(f"{a} or {b}: {better or 'neither'}" for (a, b), better in view.compared.items()
@@ -70,6 +73,11 @@ def selection_of(view: View) -> Selection:
 
 def _tie(view: View) -> str:
     return "cheaper" if view.by_cost else "earlier"
+
+
+def _worst(view: View) -> str:
+    worst = view.panel.metric.worst
+    return "missing" if worst is None else f"the metric's worst value, {worst:.4g}"
 
 
 def reasons_for(view: View) -> tuple[str, ...]:
@@ -81,10 +89,11 @@ def reasons_for(view: View) -> tuple[str, ...]:
     chosen = selection_of(view)
     first, *others = chosen.candidates
     equals = [one for one in others if one.cells == first.cells]
-    reasons = [f"it measured {first.cells} of the {chosen.cells} (dataset, condition) cells of the plan, "
+    reasons = [f"it measured {first.cells} of the {chosen.cells} (dataset, condition) cells of the stage's panel, "
                + (f"as many as {', '.join(one.id for one in equals)}" if equals else "no other node as many")]
     if equals:
-        means = [f"{one.id} {one.mean:.4g} ({one.gain:+.1%})" for one in (first, equals[0]) if one.mean is not None]
+        means = [f"{one.id} {one.mean:.4g} ({one.gain:+.1%}{f', {one.diverged} cells diverged' * bool(one.diverged)})"
+                 for one in (first, equals[0]) if one.mean is not None]
         reasons.append(
             f"{view.plan.primary.name} over the validation cells of {', '.join(chosen.arms)}, and the gain relative to "
             f"{chosen.reference}, for one seed: {' against '.join(means)}, the best of the others")

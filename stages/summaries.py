@@ -18,7 +18,7 @@ from record.nouns.data import DataPlan, Measurement, arm_of, level_of
 from record.nouns.decisions import Expand
 from record.nouns.nodes import BranchStep, ErrorClass, Node, StageSummary
 from record.typeset import without_form
-from search.score import cells, coverage, gain
+from search.score import coverage, gain, measured
 from search.tree import SEARCH_KINDS, View
 
 BEST = 4
@@ -49,10 +49,10 @@ def memory(view: View, action: Expand) -> tuple[tuple[NodeLine, ...], Rest | Non
                  view.stage != "ablation" and action.parent is not None and node.parent == action.parent))]
     chosen = [node for node in known if node.failure is None or node.failure.kind not in _UNTRIED]
     if len(chosen) > LINES:
-        plan, worked = view.plan, [node for node in chosen if node.status == "good" and view.stage != "ablation"]
-        first = min(worked, key=lambda node: (-coverage(node, plan), node.decision), default=None)
+        panel, worked = view.panel, [node for node in chosen if node.status == "good" and view.stage != "ablation"]
+        first = min(worked, key=lambda node: (-coverage(node, panel), node.decision), default=None)
         best = sorted(worked, key=lambda node: (
-            -coverage(node, plan), -gain(node, first or node, plan, view.arms), node.decision))[:BEST]
+            -coverage(node, panel), -gain(node, first or node, panel), node.decision))[:BEST]
         named = {node.id for node in best}
         others = [node for node in chosen if node.id not in named]
         chosen = sorted((*best, *others[len(best) - LINES:]), key=lambda node: node.decision)
@@ -84,8 +84,8 @@ def means(node: Node, plan: DataPlan, limit: int) -> str:
     About `limit` characters; no number is cut, what does not fit is counted. A missing level is said.
     """
     groups: dict[tuple[str, str], list[float]] = {}
-    for cell, value in cells(node, plan).items():
-        groups.setdefault((cell.dataset, cell.arm), []).append(value)
+    for entry, value in measured(node, plan).items():
+        groups.setdefault((entry.dataset, entry.arm), []).append(value)
     order = {(use.name, arm.name): i for i, (use, arm) in enumerate(
         (use, arm) for use in plan.datasets for arm in plan.arms)}
     levels = max(1, len(plan.levels))

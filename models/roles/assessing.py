@@ -77,7 +77,8 @@ class Candidate(Frozen):
     """A node that could have been carried forward, as it was compared."""
 
     id: str
-    cells: int = Field(description="how many of the (dataset, condition) cells that count it measured")
+    cells: int = Field(description="how many of the panel's (dataset, condition) cells it measured or diverged in")
+    diverged: int = Field(default=0, description="of those, the ones in which training diverged: the worst value")
     mean: float | None = Field(description="primary metric, mean over its cells of the arms that decide")
     gain: float = Field(description="over the reference, as a share; positive is better")
 
@@ -87,7 +88,7 @@ class Selection(Frozen):
 
     rule: str
     arms: tuple[str, ...] = Field(description="the arms whose cells decide")
-    cells: int = Field(description="the (dataset, condition) cells that count for coverage")
+    cells: int = Field(description="the (dataset, condition) cells of the stage's panel")
     reference: str = Field(default="", description="the node that gains are relative to")
     candidates: tuple[Candidate, ...] = Field(default=(), description="the one that was chosen, then by gain")
     noise: dict[str, float] = Field(

@@ -42,3 +42,5 @@ class CellLine(Frozen):
     node: str = Field(default="", description="the node that measured it, where it was taken over")
     seconds: float = Field(default=0.0, description="of its execution, also where that was another node's")
     why: str = Field(default="", description="it failed, or was left out")
+    diverged: bool = Field(default=False, description="whether it failed because a value was not finite; it counts as "
+                                                      "the metric's worst value then")

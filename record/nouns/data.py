@@ -16,6 +16,8 @@ class MetricSpec(Frozen):
     title: str = Field(default="", description="how a table heads it, e.g. 'log loss'")
     unit: str = Field(default="", description="empty for a pure number")
     higher_is_better: bool = Field(description="direction of improvement")
+    worst: float | None = Field(default=None, description=(
+        "the worst value there is, which training that diverged counts as; null where there is none"))
 
 
 class Arm(Frozen):

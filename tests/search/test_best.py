@@ -10,11 +10,13 @@ import pytest
 from record.events.running import Limited
 from record.events.searching import Compared, Decided, Executed, Judged, Prepared, Proposed, Settled
 from record.log import MemoryLog
-from record.nouns.data import DatasetUse, Measurement, MetricSpec
+from record.nouns.cells import Cell, CellLine
+from record.nouns.data import DataPlan, DatasetUse, Measurement, MetricSpec
 from record.nouns.decisions import Compare, End, Expand, Seen, Wait
-from record.nouns.nodes import Attempt, NodeKind, StageName
+from record.nouns.nodes import STAGES, Attempt, NodeKind, StageName
 from search import tree
 from search.policy import BestFirst
+from search.score import Entry, measured, panel_of, ranked
 from search.tree import View, view_of
 from tests.search.worlds import PLAN, World, new_log, run, settings
 
@@ -53,20 +55,61 @@ def test_tuning_chooses_a_setting_for_all_arms_alike() -> None:
     assert replace(view, stage="agenda").best == view.root
 
 
-def test_every_dataset_of_the_widest_nodes_counts() -> None:
+TWO = PLAN.model_copy(update={"datasets": (DatasetUse(name="digits"), DatasetUse(name="wine"))})
+
+
+def compared(
+    stage: StageName, *found: dict[str, float], plan: DataPlan = TWO,
+    diverged: dict[str, tuple[str, ...]] | None = None,
+) -> View:
+    """A stage of nodes that measured these losses of the method, by dataset, and diverged on those, by node."""
     log = new_log()
-    log.append(Prepared(data_plan=PLAN.model_copy(update={
-        "datasets": (DatasetUse(name="digits"), DatasetUse(name="wine"))}), datasets=()))
-    values = [{"digits": 0.10}, {"digits": 0.30, "wine": 0.20}, {"digits": 0.31, "wine": 0.10}]
-    for k, found in enumerate(values, start=1):
-        log.append(Decided(k=k, action=Expand(stage="preliminary", kind="draft", seed=0)))
-        measured = tuple(Measurement(name="log_loss", value=value, condition="method", dataset=dataset, seed=0,
-                                     split="validation", grade="computed") for dataset, value in found.items())
-        log.append(Executed(node=f"n000{k}", attempt=Attempt(number=1, seconds=1, measurements=measured)))
+    log.append(Prepared(data_plan=plan, datasets=()))
+    for k, values in enumerate(found, start=1):
+        log.append(Decided(k=k, action=Expand(stage=stage, kind="draft", seed=0)))
+        values = tuple(Measurement(name="log_loss", value=value, condition="method", dataset=dataset, seed=0,
+                                   split="validation", grade="computed") for dataset, value in values.items())
+        lines = tuple(CellLine(cell=Cell(dataset=dataset, arm="method"), outcome="failed", diverged=True)
+                      for dataset in (diverged or {}).get(f"n000{k}", ()))
+        log.append(Executed(node=f"n000{k}", attempt=Attempt(number=1, seconds=1, measurements=values, cells=lines)))
         log.append(Judged(node=f"n000{k}", status="good"))
-    view = view_of(log.state, "preliminary", Seen(through=3))
-    assert [node.id for node in view.widest] == ["n0002", "n0003"]
-    assert view.best is not None and view.best.id == "n0003"
+    return view_of(log.state, stage, Seen(through=len(found)))
+
+
+def best_of(view: View) -> str:
+    assert view.best is not None
+    return view.best.id
+
+
+def test_nodes_are_compared_over_the_panel_of_their_stage_alone() -> None:
+    found = {"digits": 0.10}, {"digits": 0.30, "wine": 0.20}, {"digits": 0.31, "wine": 0.10}
+    wide, main = compared("agenda", *found), compared("preliminary", *found)
+    assert [one.id for one in wide.widest] == ["n0002", "n0003"] and best_of(wide) == "n0003"
+    assert len(main.widest) == 3 and best_of(main) == "n0001", "the first stage compares the main dataset alone"
+    assert [len(panel_of(stage, TWO).entries) for stage in STAGES] == [2, 4, 4, 4]
+
+
+def test_nodes_that_lack_different_cells_are_compared_over_what_all_of_them_have() -> None:
+    names = "digits", "wine", "iris"
+    plan = PLAN.model_copy(update={"datasets": tuple(DatasetUse(name=name) for name in names)})
+    view = compared("agenda", {"digits": 0.3, "wine": 0.3}, {"digits": 0.2, "iris": 0.9}, {"wine": 0.0, "digits": 0.25},
+                    plan=plan)
+    assert {entry.dataset for entry in view.shared.entries} == {"digits"} and best_of(view) == "n0002"
+
+
+@pytest.mark.parametrize("worst", [16.0, None])
+def test_training_that_diverged_is_the_worst_value_where_there_is_one_else_missing(
+    worst: float | None
+) -> None:
+    metric = MetricSpec(name="log_loss", higher_is_better=False, worst=worst)
+    view = compared("agenda", {"digits": 0.5, "wine": 0.5}, {"digits": 0.1}, {"digits": 0.4, "wine": 0.5},
+                    plan=TWO.model_copy(update={"metrics": (metric,)}),
+                    diverged={"n0002": ("wine",), "n0003": ("digits",)})
+    lost = next(one for one in view.good if one.id == "n0002")
+    assert ranked(lost, view.panel).get(Entry("wine", "method", "")) == worst
+    assert [one.id for one in view.widest] == (["n0001", "n0002", "n0003"] if worst else ["n0001", "n0003"])
+    assert best_of(view) == "n0003", "what was measured counts, whatever else was said of the cell"
+    assert measured(lost, view.plan) == {Entry("digits", "method", ""): 0.1}, "nothing is measured where it diverged"
 
 
 def node(log: MemoryLog, k: int, action: Expand, *, method: float, seconds: float = 1.0) -> None:

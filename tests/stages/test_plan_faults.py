@@ -10,7 +10,7 @@ import pytest
 from models.roles.planning import CatalogueEntry
 from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec, Scorer
 from sandbox.metrics import METRICS, computed, score
-from stages.prepare import faults_of
+from stages.prepare import faults_of, with_worst
 
 SIZES = {"train": 100, "dev": 20, "validation": 40, "test": 40}
 
@@ -86,3 +86,12 @@ def test_what_is_said_to_be_computed_is_computed(classes: int) -> None:
     else:
         found = score("probabilities", np.full((6, classes), 1 / classes), np.arange(6) % classes)
     assert found.keys() == computed(classes)
+
+
+def test_metrics_that_we_compute_get_their_worst_value_whatever_the_plan_says_of_it() -> None:
+    plan = on("wine", metrics=(
+        MetricSpec(name="accuracy", higher_is_better=True, worst=0.5), MetricSpec(name="mse", higher_is_better=False),
+        MetricSpec(name="cost", higher_is_better=False, worst=9.0)))
+    assert [metric.worst for metric in with_worst(plan).metrics] == [0.0, None, 9.0]
+    wrong = score("probabilities", np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]), np.array([0, 1, 0]))
+    assert wrong == pytest.approx({name: METRICS[name].worst for name in computed(2)})

@@ -169,7 +169,7 @@ def test_the_report_gets_the_rule_what_was_compared_and_paired_differences(story
     view = whole_stage(story.bench, "preliminary")
     reasons = reasons_for(view)
     assert view.best is not None and view.best.id == best
-    assert reasons[0] == "it measured 4 of the 12 (dataset, condition) cells of the plan, as many as n0002"
+    assert reasons[0] == "it measured 4 of the 4 (dataset, condition) cells of the stage's panel, as many as n0002"
     assert "n0003 0.35 (+10.3%) against n0002 0.39" in reasons[1] and "relative to n0002" in reasons[1]
     story.log.append(Settled(stage="preliminary", best=best, reasons=reasons, ended="limit"))
     inputs = summary_inputs(story.bench, "preliminary", LATER)
