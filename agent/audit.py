@@ -146,7 +146,7 @@ def _sources(report: AuditReport, folder: RunFolder, state: RunState) -> None:
 
 def _code_of(path: Path) -> str:
     """The text of a file; the code of a notebook as `sandbox.output` writes it, empty where it is none."""
-    text = path.read_text(errors="replace")
+    text = path.read_bytes().decode(errors="replace")
     try:
         return "".join(json.loads(text)["cells"][0]["source"]) if path.suffix == ".ipynb" else text
     except (ValueError, LookupError, TypeError):

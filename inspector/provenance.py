@@ -15,13 +15,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from inspector.files import LARGEST, RefusedError, bytes_of, open_within
+from inspector.files import LARGEST, RefusedError, bytes_of, listed, open_within
 from record.claims.differences import Difference
 from record.claims.means import Claim, winner
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import Node
+from record.source import ENTRY, PLOTS
 from record.syntax import parse
 
 
@@ -123,10 +124,12 @@ class Provenance:
         return f"scientist reproduce {self._run} {chosen}".strip()
 
     def _lines(self, node: str, look: Callable[[str], Iterable[int]]) -> Iterator[Place]:
-        path = str((self._folder.source(node) / "experiment.py").relative_to(self._folder.root))
-        found = bytes_of(self._folder.root, path, LARGEST)
-        if found is not None:
-            text = found.decode("utf-8", "replace")
+        """The lines of a node's code that are looked for, its entry's first."""
+        root = str(self._folder.source(node).relative_to(self._folder.root))
+        paths = [one.path for one in listed(self._folder.root, root) if one.path.endswith(".py")]
+        for path in sorted(paths, key=lambda one: one != f"{root}/{ENTRY}"):
+            found = bytes_of(self._folder.root, path, LARGEST) if path != f"{root}/{PLOTS}" else None
+            text = (found or b"").decode("utf-8", "replace")
             shown = text.splitlines()
             for number in look(text):
                 yield Place(file=path, line=number, text=shown[number - 1].strip())

@@ -9,7 +9,7 @@ out is counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from models.roles.figures import ArrayBrief, Range
 from models.roles.writing import ClaimLine
@@ -32,6 +32,9 @@ LENGTHS = {
 
 LEEWAY = 1.5
 """How far beyond its length a field is still shown whole."""
+
+OTHER = 4000
+"""Characters that are shown of a file of a program that is no code."""
 
 WORTH = 0.1
 """The share of a text that a cut in its middle must save."""
@@ -86,6 +89,14 @@ def fence(text: str, limit: int | None = None, language: str = "") -> str:
     ticks = "`" * (longest + 1)
     body = text.rstrip()
     return f"{ticks}{language}\n{body if limit is None else middle(body, limit)}\n{ticks}"
+
+
+def files(found: Mapping[str, str]) -> str:
+    """Every file of a program as a fenced block under its path: code whole, the middle of others cut."""
+    code = {path: path.endswith(".py") for path in found}
+    blocks = [f"{path}:\n{fence(text, None if code[path] else OTHER, 'python' * code[path])}"
+              for path, text in found.items()]
+    return "\n\n".join(blocks)
 
 
 # --- lists ----------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ PROMPTS = Path(__file__).parent / "roles"
 
 
 FILTERS = (
-    cutting.middle, cutting.flat, cutting.oneline, cutting.sentences, cutting.written, cutting.fence,
+    cutting.middle, cutting.files, cutting.flat, cutting.oneline, cutting.sentences, cutting.written, cutting.fence,
     cutting.number, cutting.table, cutting.conditions, cutting.claims, cutting.arrays, cutting.drawn)
 
 

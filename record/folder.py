@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from record.source import check_source
+
 
 class _Within:
     """A path below the root of a run's folder, as an attribute of it."""
@@ -130,17 +132,29 @@ def write_file(path: Path, text: str | bytes) -> None:
 
 
 def write_source(folder: Path, files: dict[str, str]) -> str:
-    """Seal a small source folder; returns the sha256 over its names and texts."""
+    """Seal the tree of a node's source; returns the sha256 over its paths and texts.
+
+    Raises: `SourceError`, before anything is written: a path leads out of it, is hidden, or a file is too large.
+    """
+    check_source(files)
     draft = draft_of(folder)
-    for name, text in files.items():
-        (draft / name).write_text(text)
+    for path, text in files.items():
+        place = draft / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(text.encode())
     seal(draft, folder)
     return sha256_of_files(files)
 
 
 def read_source(folder: Path) -> dict[str, str]:
-    """The files of a source folder, name -> text."""
-    return {path.name: path.read_text() for path in sorted(folder.iterdir()) if path.is_file()}
+    """The plain files of a source's tree, relative path -> text. No link is followed."""
+    found: dict[str, str] = {}
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for path in (Path(place, name) for name in names):
+            if stat.S_ISREG(path.lstat().st_mode):
+                found[path.relative_to(folder).as_posix()] = path.read_bytes().decode(errors="replace")
+    return dict(sorted(found.items()))
 
 
 def sha256_of_files(files: dict[str, str]) -> str:

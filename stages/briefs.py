@@ -13,6 +13,7 @@ from record.nouns.data import DataPlan
 from record.nouns.decisions import Compare, Expand
 from record.nouns.figures import FigureReview
 from record.nouns.nodes import STAGES, Node, StageName, StageSummary, node_id
+from record.source import PLOTS, code_of
 from record.trials import ablation_of
 from search.score import datasets_of
 from search.tree import SEARCH_KINDS, View, view_of
@@ -89,7 +90,7 @@ def feedback_inputs(bench: Bench, decided: Decided) -> FeedbackInputs:
     return FeedbackInputs(
         idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=node.stage, kind=node.kind, plan=node.plan,
         item=action.item if node.stage == "agenda" else "", varies=node.varies,
-        experiment=read_source(bench.folder.source(node.id))["experiment.py"], measurements=node.measurements,
+        code=code_of(read_source(bench.folder.source(node.id))), measurements=node.measurements,
         parent_measurements=parent.measurements if parent else (), stdout_tail=node.attempts[-1].stdout_tail,
         ablation=ablation_of(bench.state, action.item) if node.stage == "ablation" else None,
         duty=duty_of(view), figures=node.reviews, levels=levels_of(node.measurements, bench.plan),
@@ -124,12 +125,13 @@ def unreported(bench: Bench, view: View) -> tuple[Unreported, ...]:
 
 def node_brief(folder: RunFolder, node: Node, replicates: Sequence[Node] = ()) -> NodeBrief:
     """A node as a child's prompt shows it, with the plots that were accepted last; without code where none was made."""
-    source = read_source(folder.source(node.id)) if node.source_sha256 else {}
-    plots = folder.plots(node.id, node.plots) / "plots.py"
+    files = read_source(folder.source(node.id)) if node.source_sha256 else {}
+    drawn = folder.plots(node.id, node.plots) / PLOTS
+    if node.plots and drawn.is_file():
+        files[PLOTS] = drawn.read_text()
     last = node.attempts[-1] if node.attempts else None
     return NodeBrief(
-        id=node.id, kind=node.kind, plan=node.plan, varies=node.varies, experiment=source.get("experiment.py", ""),
-        plots=plots.read_text() if node.plots and plots.is_file() else source.get("plots.py", ""),
+        id=node.id, kind=node.kind, plan=node.plan, varies=node.varies, files=files,
         measurements=node.measurements, said=last.said if last else (), ran=node.attempts, advice=advice(node.reviews),
         analysis=node.verdict.analysis if node.verdict else "", checks=node.verdict.checks if node.verdict else (),
         next_step=node.verdict.next_step if node.verdict else "",

@@ -28,6 +28,7 @@ from record.fold.state import RunState
 from record.folder import read_source
 from record.nouns.decisions import MISSING_ABLATIONS, Expand, Seen
 from record.nouns.papers import Draft
+from record.source import code_of
 from record.trials import line_of, trials
 from record.typeset import Use, filled
 from search.limits import expected_seconds
@@ -106,7 +107,7 @@ async def ask_reviewer(bench: Bench, client: ModelClient) -> AblationsMissed:
             answer = await client.ask(roles.MISSING_ABLATIONS, MissingAblationsInputs(
                 idea=bench.idea, data_plan=bench.plan, facts=bench.facts, trials=tried, most=most,
                 draft=as_read(best_of(state.drafts).draft, state), method_plan=best.plan,
-                method_source=read_source(bench.folder.source(best.id))["experiment.py"],
+                method_code=code_of(read_source(bench.folder.source(best.id))),
                 node_seconds=bench.node_seconds, complaints=complaints))
             kept, complaints = sift(answer.ablations, bench.plan, most=most, done=done)
             why = answer.why

@@ -118,7 +118,7 @@ async def check_room(bench: Bench, study: Study) -> None:
         device=bench.device, network=bench.network, lab_reference=bench.lab_reference, packages=bench.packages,
         pretrained=bench.pretrained)
     judged = FeedbackInputs(
-        **shared, stage="preliminary", kind="draft", plan="", varies="", experiment="", measurements=())
+        **shared, stage="preliminary", kind="draft", plan="", varies="", code={}, measurements=())
     try:
         await bench.models.check_room(CODE, code, beside=PROGRAM)
         await bench.models.check_room(FEEDBACK, judged, beside=PROGRAM)

@@ -5,14 +5,13 @@ Where a person marks the best of a settled stage as suspect, the stage settles a
 
 from __future__ import annotations
 
-from difflib import unified_diff
-
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles.assessing import COMPARE, CompareInputs, Preference
 from record.claims.means import winner
 from record.events.searching import Compared, Decided, Settled, WorkDone
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, summary_of
 from record.nouns.nodes import STAGES, Node, StageName
+from record.source import difference
 from search.limits import Limits, Refusal, Room, too_late
 from search.policy import MissingAblations, policy_of
 from search.replication import unsettled
@@ -162,9 +161,8 @@ def compare_inputs(bench: Bench, decided: Decided) -> CompareInputs:
     a, b = (node_brief(bench.folder, node).model_copy(update={
         "seconds": node.attempts[-1].seconds if timed and node.attempts else None})
             for node in (view.nodes[action.a], view.nodes[action.b]))
-    differing = unified_diff(a.experiment.splitlines(), b.experiment.splitlines(), "A", "B", lineterm="", n=2)
     return CompareInputs(idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=action.stage, a=a, b=b,
-                         difference="\n".join(differing), noise=view.noise)
+                         difference=difference(a.code, b.code, ("A", "B")), noise=view.noise)
 
 
 def _nothing_worked(bench: Bench) -> str:

@@ -78,9 +78,9 @@ def panel_of(run: Watched, name: str) -> NodePanel | None:
 
 def _sources(run: Watched, node: Node) -> Iterator[SourceFile]:
     kinds = {"+": "add", "-": "removed", "@": "place"}
-    for name, path in {one.path.rpartition("/")[2]: one.path for one in listed(
-            run.folder, f"nodes/{node.id}/source")}.items():
-        text = text_of(run.folder, path) or ""
+    root = f"nodes/{node.id}/source/"
+    for path in (one.path for one in listed(run.folder, root)):
+        name, text = path.removeprefix(root), text_of(run.folder, path) or ""
         before = text_of(run.folder, f"nodes/{node.parent}/source/{name}") if node.parent else None
         lines = difflib.unified_diff((before or "").splitlines(), text.splitlines(), lineterm="", n=3)
         yield SourceFile(name, text, None if before is None else tuple(

@@ -22,7 +22,7 @@ class FeedbackInputs(Study):
     item: str = Field(default="", description="the agenda item that it took up, if any")
     plan: str
     varies: str
-    experiment: str
+    code: dict[str, str] = Field(description="its Python files but plots.py, path -> text")
     measurements: tuple[Measurement, ...]
     parent_measurements: tuple[Measurement, ...] = ()
     levels: tuple[AcrossLevels, ...] = Field(default=(), description="the primary metric from the first level on")
@@ -44,7 +44,7 @@ class CompareInputs(Study):
     stage: StageName
     a: NodeBrief
     b: NodeBrief
-    difference: str = Field(description="unified diff of their experiment.py, from a to b")
+    difference: str = Field(description="unified diff of their code, from a to b")
     noise: dict[str, float] = Field(
         description="dataset -> standard deviation over seeds of the primary metric's mean over the cells that decide")
 

@@ -13,6 +13,7 @@ from record.nouns.data import DataPlan, DatasetFacts, Measurement
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.nodes import Attempt, Check, ErrorClass, Failure, NodeKind, StageName, StageSummary
+from record.source import ENTRY, PLOTS, code_of
 
 Seconds = Annotated[float, Circumstance(0.0)]
 """A limit in wall-clock time. A prompt that gives two of them means by the second that of one more run of what met the
@@ -48,8 +49,7 @@ class NodeBrief(Frozen):
     kind: NodeKind
     plan: str
     varies: str = ""
-    experiment: str
-    plots: str = ""
+    files: dict[str, str] = Field(default={}, description="path -> text; plots.py as it was accepted last")
     seconds: float | None = Field(default=None, description="wall clock of its code; None where time decides nothing")
     measurements: tuple[Measurement, ...] = ()
     said: tuple[Measurement, ...] = Field(default=(), description="last words on train and dev, by its own account")
@@ -63,6 +63,19 @@ class NodeBrief(Frozen):
     seedless: bool = Field(default=False, description="whether its replicates gave the same values for every seed")
     findings: tuple[str, ...] = Field(default=(), description="what a check of honesty found in its code")
     artifacts: tuple[str, ...] = Field(default=(), description="names of what it left for `lab.artifact`")
+
+    @property
+    def code(self) -> dict[str, str]:
+        """What ran as the experiment, its entry first."""
+        return code_of(self.files)
+
+    @property
+    def experiment(self) -> str:
+        return self.files.get(ENTRY, "")
+
+    @property
+    def plots(self) -> str:
+        return self.files.get(PLOTS, "")
 
 
 class NodeLine(Frozen):

@@ -93,7 +93,7 @@ class MissingAblationsInputs(Study):
     draft: Draft = Field(description="with the values that its macros print")
     trials: tuple[Trial, ...] = Field(description="what was planned, and what became of it")
     method_plan: str
-    method_source: str
+    method_code: dict[str, str] = Field(description="path -> text")
     most: int = Field(ge=1, description="ablations at most")
     node_seconds: Seconds
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the answer before")

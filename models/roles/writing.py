@@ -80,7 +80,7 @@ class WriteInputs(Study):
     page_limit: int
     context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
     winner_plan: str = ""
-    winner_source: str = ""
+    winner_code: dict[str, str] = Field(default={}, description="path -> text")
     disclosures: tuple[str, ...] = Field(default=(), description="what a reader must be told: failures, limits, grades")
     tellings: tuple[Telling, ...] = Field(default=(), description="what the paper has to tell, disclosures included")
     branch: tuple[BranchStep, ...] = Field(default=(), description="from the first draft to the node that is reported")

@@ -35,17 +35,21 @@ def check(
     sources: Mapping[str, str], plan: DataPlan | None = None, *, facts: Iterable[DatasetFacts] | None = None,
     plots: Collection[str] = ("plots.py",), measurements: Sequence[Measurement] = (),
 ) -> tuple[Finding, ...]:
-    """The findings on sources by file name, one a kind and line; code that does not parse has none.
+    """The findings on sources by path, one a kind and line; code that does not parse has none, and no other file.
 
     `plots` names the sources that only draw. `facts` say which datasets have withheld labels, and of what kind; without
     them all of the plan have them. `measurements` are what a run of the sources recorded; they are checked for scores
     of withheld rows unless the sources already have a finding of that kind.
     """
     hidden = withheld(plan, facts)
+    own = frozenset(name.partition("/")[0].removesuffix(".py") for name in sources if name.endswith(".py"))
     findings: dict[tuple[str, str, int], Finding] = {}
     for name, source in sources.items():
+        if not name.endswith(".py"):
+            continue
         try:
-            of_source = list(typed_figures(source) if name in plots else _experiment(source, plan, hidden))
+            of_source = list(typed_figures(source) if name in plots else
+                             _experiment(Flow(source, own), source, plan, hidden))
         except (SyntaxError, TooLongError, RecursionError):
             continue
         for finding in of_source:
@@ -55,8 +59,7 @@ def check(
     return (*findings.values(), *unseen_in_record(measurements, hidden))
 
 
-def _experiment(source: str, plan: DataPlan | None, hidden: Withheld) -> Iterable[Finding]:
-    flow = Flow(source)
+def _experiment(flow: Flow, source: str, plan: DataPlan | None, hidden: Withheld) -> Iterable[Finding]:
     flow.run()
     lines = Lines(source)
     sinks = list(flow.sinks.values())

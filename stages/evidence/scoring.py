@@ -18,6 +18,7 @@ from record.folder import read_source
 from record.nouns.data import Measurement
 from record.nouns.decisions import Work
 from record.nouns.nodes import Failure, Finding, Node
+from record.source import PLOTS, code_of
 from review.honesty.probe import ENTRY, PERMUTATIONS, TASK, Probe, labels_probe, program, seed_probe
 from sandbox.errors import SubmissionRefused
 from sandbox.job import Job, Outcome, TooLate
@@ -48,14 +49,14 @@ def _probed(bench: Bench, node: str, probe: str) -> bool:
 
 async def _labels(bench: Bench, node: Node) -> None:
     """Probe the labels. What one permutation may take of the GPUs is left free from the start (`stages.shares`)."""
-    experiment = read_source(bench.folder.source(node.id))["experiment.py"]
+    code = {path: text for path, text in read_source(bench.folder.source(node.id)).items() if path != PLOTS}
     found, seconds, measured, runs = Probe("still", ""), 0.0, tuple[Measurement, ...](), 0
-    tried = bench.state.limited is None and ".y" in experiment
+    tried = bench.state.limited is None and any(".y" in text for text in code_of(code).values())
     if not tried:
         found = Probe("unclear", f"not run: {bench.state.limited or 'the code reads no labels'}")
     while found.outcome == "still" and runs < PERMUTATIONS:
         try:
-            outcome = await _permuted(bench, node, experiment, runs)
+            outcome = await _permuted(bench, node, code, runs)
         except (BudgetSpent, TooLate) as error:
             reason = error if isinstance(error, BudgetSpent) else bench.state.limited
             found = Probe("unclear", f"{found.why or 'not run'}; {reason}")
@@ -77,7 +78,7 @@ async def _labels(bench: Bench, node: Node) -> None:
             bench.budget.give_back(f"{node.id}/labels{number}")  # what was taken is settled by now
 
 
-async def _permuted(bench: Bench, node: Node, experiment: str, number: int) -> Outcome:
+async def _permuted(bench: Bench, node: Node, code: dict[str, str], number: int) -> Outcome:
     """What comes of the node's code with the training labels in another order. Raises `BudgetSpent`, `TooLate`."""
     name, folder = f"{node.id}/labels{number}", bench.folder.root / "probes" / node.id / str(number)
     if bench.budget is not None:
@@ -85,7 +86,7 @@ async def _permuted(bench: Bench, node: Node, experiment: str, number: int) -> O
     await to_thread(shutil.rmtree, folder, ignore_errors=True)  # what a kill left
     try:
         return await bench.executor.run(Job(
-            name=name, folder=folder, source={"experiment.py": experiment, ENTRY: program(number)}, entry=ENTRY,
+            name=name, folder=folder, source=code | {ENTRY: program(number)}, entry=ENTRY,
             seed=node.seed, timeout=bench.retry_seconds, late=lambda: bench.seconds_left() <= 0,
             datasets=tuple(use.name for use in bench.plan.datasets)))
     except TooLate:

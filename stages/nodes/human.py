@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import os
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,18 +20,16 @@ from record.fold.state import RunState
 from record.folder import RunFolder, write_source
 from record.nouns.decisions import Expand
 from record.nouns.nodes import STAGES, node_id
-from record.syntax import constants_of, parse
+from record.source import ENTRY, FILE_BYTES, MOST, PLOTS, SourceError, check_source, setups_of
+from record.syntax import parse
 from search.policy import GROWS
 from search.scheduler import all_results
 from search.tree import view_of
 from stages.briefs import node_brief
 
-LARGEST = 200_000
-"""Bytes of one file."""
 LONGEST = 4_000
 """Characters of the plan."""
 TITLE = 80
-CODE = ("experiment.py", "plots.py")
 PLANS = ("README.md", "README.txt", "README", "plan.md", "plan.txt")
 OURS = frozenset({"agent", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector"})
 """Packages that no kernel has."""
@@ -42,11 +41,10 @@ class CodeError(WrongUse):
 
 @dataclass(frozen=True)
 class Written:
-    """What a person handed in. `plots` is empty without a plots.py, `plan` where nothing says it."""
+    """What a person handed in: the tree of the source, and the plan, empty where nothing says it."""
 
     author: str
-    experiment: str
-    plots: str = ""
+    files: Mapping[str, str]
     plan: str = ""
 
     @property
@@ -58,26 +56,40 @@ class Written:
 
 
 def read_code(folder: Path, *, author: str, note: str = "") -> Written:
-    """The node that a folder holds: experiment.py, perhaps plots.py, perhaps a plan. Raises `CodeError`."""
+    """The node that a folder holds: a tree with an experiment.py, perhaps a plan. Raises `CodeError`."""
     try:
         if not folder.is_dir():
             raise CodeError(f"--code {folder} is no folder: give one with an experiment.py in it")
-        names = [name for name in sorted(os.listdir(folder)) if not name.startswith(".") and name != "__pycache__"]
-        if other := [name for name in names if name not in (*CODE, *PLANS)]:
-            raise CodeError(f"--code {folder} holds {other[0][:60]!r}, which no node has: only {', '.join(CODE)} and a "
-                            f"plan ({', '.join(PLANS)}) are read; put all code into experiment.py")
-        texts = {name: _text(folder, name) for name in names}
+        files = {path: _text(folder, path) for path in _paths(folder)}
     except OSError as error:
         raise CodeError(f"--code {folder} cannot be read: {error.strerror}") from None
-    if "experiment.py" not in texts:
-        raise CodeError(f"--code {folder} holds no experiment.py: a node's code is one file of that name")
-    for name in CODE:
-        if (fault := _fault(texts.get(name, ""))) is not None:
+    plans = [files.pop(name, "") for name in PLANS]
+    plan = next((text for text in plans if text.strip()), note).strip()
+    if ENTRY not in files:
+        raise CodeError(f"--code {folder} holds no {ENTRY}: that is what runs, with the files beside it")
+    for name, text in files.items():
+        if name.endswith(".py") and (fault := _fault(text, files)) is not None:
             raise CodeError(f"{folder / name} {fault}")
-    plan = next((texts[name] for name in PLANS if texts.get(name, "").strip()), note).strip()
+    try:
+        check_source(files)
+    except SourceError as error:
+        raise CodeError(f"--code {folder}: {str(error).splitlines()[0]}") from None
     if len(plan) > LONGEST:
         raise CodeError(f"the plan in {folder} has {len(plan)} characters: say it in {LONGEST} at most")
-    return Written(author, texts["experiment.py"], texts.get("plots.py", ""), plan)
+    return Written(author, files, plan)
+
+
+def _paths(folder: Path) -> list[str]:
+    """Every file below a folder but hidden and compiled ones. Raises `CodeError`: there are too many."""
+    found: list[str] = []
+    for place, folders, names in os.walk(folder):
+        links = [name for name in folders if Path(place, name).is_symlink()]  # refused with the files
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
+        found += [Path(place, name).relative_to(folder).as_posix()
+                  for name in sorted((*names, *links)) if not name.startswith(".")]
+        if len(found) > MOST + len(PLANS):
+            raise CodeError(f"--code {folder} holds more than {MOST} files: give the folder of the experiment alone")
+    return found
 
 
 def first_choice(state: RunState, point: str, written: Written, folder: RunFolder) -> tuple[Event, ...]:
@@ -98,16 +110,17 @@ def first_choice(state: RunState, point: str, written: Written, folder: RunFolde
         kind = "debug"
     elif point not in STAGES and state.stage == "preliminary":  # of a working prototype
         kind = "improve"
-    plots = written.plots or (node_brief(folder, parent).plots if parent is not None else "")
-    files = {"experiment.py": written.experiment, "plots.py": plots}
-    sha256 = write_source(folder.source(node_id(k)), {name: text for name, text in files.items() if text})
+    files = dict(written.files)
+    if not files.get(PLOTS) and parent is not None and (drawn := node_brief(folder, parent).plots):
+        files[PLOTS] = drawn
+    sha256 = write_source(folder.source(node_id(k)), files)
     varies = parent.varies if kind == "debug" and parent is not None else written.title
     return (
         Decided(k=k, seen=seen, action=Expand(
             stage=state.stage, kind=kind, parent=parent.id if parent is not None else None,
             ordinal=len(view.kind(kind)), seed=view.seed)),
         Proposed(node=node_id(k), decision=k, title=written.title, plan=written.plan or written.title, varies=varies,
-                 source_sha256=sha256, setups=constants_of(written.experiment), author=written.author))
+                 source_sha256=sha256, setups=setups_of(files), author=written.author))
 
 
 def _text(folder: Path, name: str) -> str:
@@ -116,17 +129,17 @@ def _text(folder: Path, name: str) -> str:
     if not stat.S_ISREG(path.lstat().st_mode):
         raise CodeError(f"{path} is no plain file: put the file itself there")
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-        data = file.read(LARGEST + 1)
-    if len(data) > LARGEST:
-        raise CodeError(f"{path} has more than {LARGEST} bytes: keep data out of it (lab.data), and the code short")
+        data = file.read(FILE_BYTES + 1)
+    if len(data) > FILE_BYTES:
+        raise CodeError(f"{path} has more than {FILE_BYTES} bytes: keep data out of it (lab.data), and the code short")
     try:
         return data.decode()
     except UnicodeDecodeError:
         raise CodeError(f"{path} is not in UTF-8: save it so") from None
 
 
-def _fault(source: str) -> str | None:
-    """Why code cannot run, or must not be run."""
+def _fault(source: str, files: Mapping[str, str]) -> str | None:
+    """Why code cannot run, or must not be run, among the files of its tree."""
     try:
         tree = parse(source)
     except SyntaxError as error:
@@ -136,6 +149,8 @@ def _fault(source: str) -> str | None:
     names = [one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names]
     names += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level
               and node.module]
-    foreign = next((name for name in names if name.split(".")[0] in OURS or name.startswith("lab.")), None)
+    foreign = next((name for name in names if name.startswith("lab.") or (
+        (top := name.split(".")[0]) in OURS and not any(path.split("/")[0].removesuffix(".py") == top for path in files)
+    )), None)
     return None if foreign is None else (
         f"imports {foreign!r}, which is the program's own: an experiment has 'import lab', and the packages installed")

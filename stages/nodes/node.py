@@ -25,7 +25,7 @@ from record.folder import draft_of, is_full, part_of, read_source, seal, write_s
 from record.nouns.decisions import Expand
 from record.nouns.nodes import Attempt, Failure, Finding, Node, NodeStatus, NodeStep, Verdict, node_id
 from record.reading import RecordError
-from record.syntax import constants_of
+from record.source import ENTRY, PLOTS, setups_of
 from review.honesty import check
 from sandbox.job import Artifacts, Job, Outcome, TooLate
 from sandbox.workspace import forget_rescued, rescue_checkpoints
@@ -138,7 +138,9 @@ class _NodeWork:
         if self.action.kind == "replicate":
             parent = self.parent
             program = Program(title=parent.title, plan=parent.plan, varies=f"seed {self.action.seed}", plots="",
-                              experiment=read_source(self.bench.folder.source(parent.id))["experiment.py"])
+                              experiment="")
+            files = read_source(self.bench.folder.source(parent.id))
+            files.pop(PLOTS, None)
         else:
             inputs = code_inputs(self.bench, self.decided)
             program = await self.client.ask(CODE, inputs)
@@ -146,12 +148,12 @@ class _NodeWork:
                 raise _Declined(program.nothing_left)
             if program.nothing_left and not program.experiment:
                 raise ModelOutputInvalid(f"it wrote no code, where it had to: {program.nothing_left}")
+            files = {name: text for name, text in ((ENTRY, program.experiment), (PLOTS, program.plots)) if text}
         varies = self.parent.varies if self.action.kind == "debug" else program.varies  # of the same trial
-        files = {"experiment.py": program.experiment, "plots.py": program.plots}
-        sha256 = write_source(self.bench.folder.source(self.node.id), {n: text for n, text in files.items() if text})
+        sha256 = write_source(self.bench.folder.source(self.node.id), files)
         self.bench.recorder.append(Proposed(
             node=self.node.id, decision=self.decided.k, title=program.title, plan=program.plan, varies=varies,
-            source_sha256=sha256, setups=constants_of(program.experiment)))
+            source_sha256=sha256, setups=setups_of(files)))
 
     async def execute(self) -> Failure | None:
         """Run the code, unless the record has it; once more with other limits where it ran into one of them.

@@ -15,6 +15,7 @@ from record.events.searching import Plotted, Reviewed
 from record.folder import draft_of, read_source, seal, write_file
 from record.nouns.figures import Figure, FigureReview
 from record.nouns.nodes import Failure, Plotting
+from record.source import PLOTS
 from review.figures import About, LintFinding, lint_all, refusing, remarks
 from review.honesty import check
 from sandbox.job import Job
@@ -33,7 +34,7 @@ async def draw(bench: Bench, client: ModelClient, canvas: Canvas) -> Failure | N
 
     A run that is resumed walks through the same steps: what the record has is neither asked for nor drawn again.
     """
-    script = read_source(bench.folder.source(canvas.node)).get("plots.py", "")
+    script = read_source(bench.folder.source(canvas.node)).get(PLOTS, "")
     failure: Failure | None = None
     for n in range(1, bench.paper.replots + 2):
         if failure is not None:
@@ -57,9 +58,9 @@ async def _plot(bench: Bench, canvas: Canvas, n: int, script: str) -> Failure | 
         return done.failure
     final = bench.folder.plots(canvas.node, n)
     draft = draft_of(final)
-    doubt = typed_numbers("plots.py", script)
+    doubt = typed_numbers(PLOTS, script)
     if doubt is not None:
-        write_file(draft / "plots.py", script)
+        write_file(draft / PLOTS, script)
         seal(draft, final)
         bench.recorder.append(Plotted(node=canvas.node, n=n, figures=(), failure=doubt, seconds=0.0))
         return doubt
@@ -67,8 +68,8 @@ async def _plot(bench: Bench, canvas: Canvas, n: int, script: str) -> Failure | 
         shutil.copytree(canvas.arrays, draft / "arrays")
     enter(bench, canvas.node, "waiting")
     outcome = await bench.executor.run(Job(
-        name=f"{canvas.node}/plots{n}", folder=draft, entry="plots.py", mode="plot",
-        source={"plots.py": script, SCORES: scores(bench, canvas)},
+        name=f"{canvas.node}/plots{n}", folder=draft, entry=PLOTS, mode="plot",
+        source={PLOTS: script, SCORES: scores(bench, canvas)},
         seed=bench.state.nodes[canvas.node].seed, timeout=min(PLOT_SECONDS, bench.node_seconds),
         inputs=canvas.inputs, begins=lambda: enter(bench, canvas.node, "plotting")))
     for copied in ("arrays", "inputs"):
@@ -99,7 +100,7 @@ def typed_numbers(name: str, script: str) -> Failure | None:
 
 async def _replot(bench: Bench, client: ModelClient, canvas: Canvas, n: int, *, script: str, failure: Failure) -> str:
     """The script of the n-th figures."""
-    drawn = bench.folder.plots(canvas.node, n) / "plots.py"
+    drawn = bench.folder.plots(canvas.node, n) / PLOTS
     if _plotting(bench, canvas.node, n) is not None and drawn.is_file():
         client.skip(PLOT)
         return drawn.read_text()

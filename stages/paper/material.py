@@ -26,6 +26,7 @@ from record.folder import RunFolder, read_source
 from record.nouns.data import DataPlan, arm_of, level_of
 from record.nouns.figures import FinalFigure
 from record.nouns.papers import Draft
+from record.source import code_of
 from record.typeset import as_read
 from review.evidence import LITERALS, Evidence, Value, claims_in, used_keys
 from stages.digests import lines_of
@@ -149,7 +150,7 @@ def write_inputs(material: Material) -> WriteInputs:
         comparisons=comparisons, figures=material.figures, tables=tuple(table.name for table in material.tables),
         references=tuple(map(reference, material.library)), literals=LITERALS,
         page_limit=material.template.page_limit, context=lines_of(state.context), winner_plan=best.plan,
-        winner_source=read_source(material.folder.source(best.id))["experiment.py"], disclosures=sentences,
+        winner_code=code_of(read_source(material.folder.source(best.id))), disclosures=sentences,
         tellings=to_report(plan, comparisons, sentences, {line.key for line in results}))
 
 

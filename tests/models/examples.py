@@ -123,7 +123,8 @@ DIFFERENCE = Difference(
     better="margin@n50")
 PARENT = NodeBrief(
     id="n3", kind="draft", plan="A two-layer network, with and without the penalty.",
-    experiment="import lab\n\nLEARNING_RATE = 0.01\n\nlab.seed_everything()\n", plots="import numpy as np\n",
+    files={"experiment.py": "import lab\n\nLEARNING_RATE = 0.01\n\nlab.seed_everything()\n",
+           "plots.py": "import numpy as np\n"},
     measurements=MEASUREMENTS, analysis="The penalty helped at fifty examples, with one seed.", failure=FAILURE,
     next_step="Lower the learning rate.", stdout_tail="plain@n50 dev accuracy 0.80\n",
     said=SAID, ran=RAN, checks=(CHECK,), advice=("loss.png: The title is long.",),
@@ -168,7 +169,8 @@ WRITE = WriteInputs(
     figures=(FIGURE,), tables=("main",),
     references=(Reference(key="vapnik1995", title="The Nature of Statistical Learning Theory", authors="Vapnik",
                           year="1995", note="margins", abstract="A theory of learning from few examples."),),
-    literals=("95", "10"), page_limit=4, winner_plan="A two-layer network.", winner_source="LEARNING_RATE = 0.01\n",
+    literals=("95", "10"), page_limit=4, winner_plan="A two-layer network.",
+    winner_code={"experiment.py": "LEARNING_RATE = 0.01\n"},
     disclosures=("One replicate failed.",), branch=BRANCH,
     tellings=(Telling(id="primary-digits", text="accuracy on digits, margin against plain: unknown n50", keys=("c1",),
                       abstract=True),
@@ -208,7 +210,8 @@ INPUTS: dict[str, BaseModel] = {
     "feedback": FeedbackInputs(
         idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", kind="tune", plan="Learning rate down.",
         varies="LEARNING_RATE=0.003",
-        experiment="LEARNING_RATE = 0.003\n", measurements=MEASUREMENTS, parent_measurements=MEASUREMENTS[:2],
+        code={"experiment.py": "LEARNING_RATE = 0.003\n"},
+        measurements=MEASUREMENTS, parent_measurements=MEASUREMENTS[:2],
         stdout_tail="done\n", duty=DUTY, levels=LEVELS, said=SAID, ran=RAN,
         figures=(FigureReview(name="loss.png", readable=True, issues=("The title is long.",),
                               description="Losses fall."),),
@@ -217,10 +220,10 @@ INPUTS: dict[str, BaseModel] = {
         idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", noise={"digits": 0.0123},
         difference="--- A\n+++ B\n@@ -1 +1 @@\n-LEARNING_RATE = 0.01\n+LEARNING_RATE = 0.003",
         a=NodeBrief(kind="improve", id="n3", plan="A two-layer network.", varies="design",
-                    experiment="LEARNING_RATE = 0.01\n",
+                    files={"experiment.py": "LEARNING_RATE = 0.01\n"},
                     measurements=MEASUREMENTS, seconds=12.5, analysis="Both arms train."),
         b=NodeBrief(kind="improve", id="n5", plan="Learning rate down.", varies="LEARNING_RATE=0.003",
-                    experiment="LEARNING_RATE = 0.003\n", measurements=MEASUREMENTS)),
+                    files={"experiment.py": "LEARNING_RATE = 0.003\n"}, measurements=MEASUREMENTS)),
     "summary": SummaryInputs(
         idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", ended="the limit of 3 nodes was reached", best="n5",
         best_plan="Learning rate down.", branch=BRANCH, reasons=("best accuracy",), statistics=STATISTICS,
@@ -302,7 +305,8 @@ INPUTS["cite_ask"] = CiteAskInputs(
 INPUTS["cite_select"] = CiteSelectInputs(idea=IDEA, references=WRITE.references, searches=(SEARCHED,), works=(FOUND,))
 INPUTS["missing_ablations"] = MissingAblationsInputs(
     idea=IDEA, data_plan=PLAN, facts=FACTS, most=2, node_seconds=120.0, method_plan="A two-layer network.",
-    method_source="LEARNING_RATE = 0.01\n", complaints=("'sudden-penalty' makes the same change as 'no-warmup'",),
+    method_code={"experiment.py": "LEARNING_RATE = 0.01\n"},
+    complaints=("'sudden-penalty' makes the same change as 'no-warmup'",),
     draft=Draft(title="Margins", abstract="We ask.", sections=(
         Section(title="Results", body="The margin brings the accuracy to 0.820."),)),
     trials=(Trial(ablation=ABLATION, by="author", outcome="measured", node="n9", arms=(ABLATION.name,), replicates=5),

@@ -52,7 +52,7 @@ def test_nothing_that_may_change_while_a_run_lasts_stands_in_a_beginning(role: s
 
 
 def test_children_of_a_node_share_its_code_with_each_other_in_every_stage() -> None:
-    parent = PARENT.model_copy(update={"experiment": "x = 1\n" * 500})
+    parent = PARENT.model_copy(update={"files": {"experiment.py": "x = 1\n" * 500}})
     asked = [render(roles.CODE, CODE.model_copy(update={
         "parent": parent, "stage": stage, "kind": kind, "siblings": (), "notes": (kind,), "item": kind}))
         for stage, kind in (("tuning", "tune"), ("agenda", "improve"), ("ablation", "ablate"), ("tuning", "debug"))]

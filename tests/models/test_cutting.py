@@ -85,8 +85,9 @@ def test_code_and_what_has_to_be_measured_are_never_cut() -> None:
     verdict = INPUTS["feedback"]
     assert isinstance(verdict, FeedbackInputs)
     ablation = Ablation.model_validate(ABLATION.model_dump() | {"replacement": LONG})
-    judged = render(FEEDBACK, verdict.model_copy(update={"experiment": source, "duty": duty, "ablation": ablation}))
-    parent = PARENT.model_copy(update={"experiment": source, "plots": source})
+    judged = render(FEEDBACK, verdict.model_copy(update={
+        "code": {"experiment.py": source}, "duty": duty, "ablation": ablation}))
+    parent = PARENT.model_copy(update={"files": {"experiment.py": source, "plots.py": source}})
     coded = render(roles.CODE, CODE.model_copy(update={
         "kind": "ablate", "parent": parent, "duty": duty, "ablation": ablation}))
     for user in (judged.user, coded.user):

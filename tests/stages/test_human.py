@@ -11,7 +11,8 @@ from record.events.searching import Decided, Judged, Proposed
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256_of_files, write_source
 from record.nouns.decisions import Expand
-from stages.nodes.human import LARGEST, CodeError, Written, first_choice, read_code
+from record.source import FILE_BYTES
+from stages.nodes.human import CodeError, Written, first_choice, read_code
 from stages.planned_ablations import written_by_people
 from tests.search.worlds import new_log, run
 
@@ -31,16 +32,18 @@ def test_a_folder_is_code_plots_and_a_plan(tmp_path: Path) -> None:
     (place / "__pycache__").mkdir()
     (place / ".git").mkdir()
     found = read_code(place, author="Ada", note="unused")
-    assert found == Written("Ada", CODE, "import numpy\n", "# Wider\n\nIt is wider.") and found.title == "Wider"
+    files = {"experiment.py": CODE, "plots.py": "import numpy\n"}
+    assert found == Written("Ada", files, "# Wider\n\nIt is wider.") and found.title == "Wider"
     bare = read_code(folder(tmp_path / "bare", experiment_py=CODE), author="Ada", note="a note\nof two lines")
-    assert bare.plan == "a note\nof two lines" and bare.title == "a note" and bare.plots == ""
+    assert bare.plan == "a note\nof two lines" and bare.title == "a note" and list(bare.files) == ["experiment.py"]
     assert read_code(tmp_path / "bare", author="Ada").title == "written by Ada"
 
 
 @pytest.mark.parametrize(("files", "said"), [
     ({}, "holds no experiment.py"), ({"experiment_py": "def"}, "is no Python, line 1"),
     ({"experiment_py": "\0"}, "is no Python"), ({"experiment_py": CODE, "plots_py": "x ="}, "plots.py is no Python"),
-    ({"experiment_py": "#" * (LARGEST + 1)}, "more than"), ({"experiment_py": CODE, "data_csv": "1"}, "'data.csv'"),
+    ({"experiment_py": "#" * (FILE_BYTES + 1)}, "more than"),
+    ({"experiment_py": CODE, "scores_json": "1"}, "'scores.json' is a name of the harness"),
     ({"experiment_py": "from record.nouns.idea import Idea"}, "imports 'record.nouns.idea'"),
     ({"experiment_py": "import lab._store"}, "imports 'lab._store'"),
     ({"experiment_py": CODE, "README_md": "x" * 5000}, "5000 characters"),
@@ -49,6 +52,18 @@ def test_a_folder_that_is_not_fit_is_refused_in_one_line(tmp_path: Path, files: 
     with pytest.raises(CodeError) as caught:
         read_code(folder(tmp_path / "own", **files), author="Ada")
     assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_tree_is_read_with_its_folders(tmp_path: Path) -> None:
+    place = folder(tmp_path / "own", experiment_py="import search.grid\n" + CODE)
+    for inner in ("search", "arms", ".venv/lib", "arms/__pycache__"):
+        (place / inner).mkdir(parents=True)
+    for name in ("search/grid.py", "arms/wide.py", ".venv/lib/x.py", "arms/__pycache__/wide.pyc"):
+        (place / name).write_text("DEPTH = 2\n")
+    assert list(read_code(place, author="Ada").files) == ["experiment.py", "arms/wide.py", "search/grid.py"]
+    (place / "more").symlink_to(place / "arms")
+    with pytest.raises(CodeError, match="more is no plain file"):
+        read_code(place, author="Ada")
 
 
 def test_links_pipes_and_other_bytes_are_never_read(tmp_path: Path) -> None:
@@ -85,11 +100,12 @@ def begun(tmp_path: Path, state: RunState, point: str) -> tuple[Decided, Propose
     place = RunFolder(tmp_path)
     for node in state.nodes.values():
         write_source(place.source(node.id), {"experiment.py": "print()\n", "plots.py": f"# of {node.id}\n"})
-    decided, proposed = first_choice(state, point, Written("Ada", CODE, plan="Wider."), place)
+    tree = {"experiment.py": CODE, "arms/wide.py": "DEPTH = 2\n"}
+    decided, proposed = first_choice(state, point, Written("Ada", tree, plan="Wider."), place)
     assert isinstance(decided, Decided) and isinstance(proposed, Proposed)
     files = read_source(place.source(proposed.node))
-    assert files["experiment.py"] == CODE and proposed.source_sha256 == sha256_of_files(files)
-    assert proposed.author == "Ada" and proposed.setups == {"WIDTH": 3}
+    assert tree.items() <= files.items() and proposed.source_sha256 == sha256_of_files(files)
+    assert proposed.author == "Ada" and proposed.setups == {"WIDTH": 3, "DEPTH": 2}
     return decided, proposed
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from record.syntax import parse
@@ -80,8 +80,10 @@ class Given:
 class Walk(ABC):
     """One walk through a module. `sinks` is filled on the way."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, own: Collection[str] = ()) -> None:
+        """`own` are the modules that lie beside the source, by their first name: what they give is opaque."""
         self.tree = parse(source)
+        self.own = own
         self.module = Scope()
         self.scope = self.module
         self.frames = [Frame()]

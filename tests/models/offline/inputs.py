@@ -43,8 +43,8 @@ def code_inputs(stage: StageName = "preliminary", kind: NodeKind = "draft", **ch
 
 
 def brief(program: Program, failure: Failure | None = None, kind: NodeKind = "draft") -> NodeBrief:
-    return NodeBrief(id="n1", kind=kind, plan=program.plan, experiment=program.experiment, plots=program.plots,
-                       failure=failure)
+    return NodeBrief(id="n1", kind=kind, plan=program.plan, failure=failure,
+                     files={"experiment.py": program.experiment, "plots.py": program.plots})
 
 
 def agenda_winner() -> Program:
@@ -80,7 +80,8 @@ def write_inputs(called: Called, ablations: tuple[str, ...] = (), **changes: Any
         figures=tuple(FinalFigure(name=name, description=f"What {name} shows.") for name in figures),
         tables=("main", "metrics", *(("ablation",) if ablations else ())), literals=LITERALS,
         references=tuple(Reference(key=key, title="T", authors="A", year="2000") for key in KEYS),
-        winner_source=agenda_winner().experiment, disclosures=("Two replicates failed.",)).model_copy(update=changes)
+        winner_code={"experiment.py": agenda_winner().experiment},
+        disclosures=("Two replicates failed.",)).model_copy(update=changes)
 
 
 def _compared(called: Called, ablations: tuple[str, ...]) -> list[Comparison]:

@@ -51,12 +51,12 @@ def measured(values: dict[str, float], dataset: str = "digits") -> tuple[Measure
 ALL = measured({condition: 0.5 - 0.1 * condition.startswith("method") for condition in PLAN.conditions})
 VISION = VisionInputs(data_plan=PLAN, plan="", names=("a.png", "b.png"), lint=((), ("Panel 1 has no x label.",)),
                       facts=(FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="log loss"),)), FigureFacts()))
-FEEDBACK = FeedbackInputs(idea=IDEA, data_plan=PLAN, stage="tuning", kind="tune", plan="", varies="", experiment="",
+FEEDBACK = FeedbackInputs(idea=IDEA, data_plan=PLAN, stage="tuning", kind="tune", plan="", varies="", code={},
                           measurements=ALL, parent_measurements=measured({"method@noise20": 0.9}))
 COMPARE = CompareInputs(
     idea=IDEA, data_plan=PLAN, stage="tuning", noise={"digits": 0.1}, difference="",
-    a=NodeBrief(kind="improve", id="n3", plan="", varies="EPOCHS=20", experiment="", measurements=ALL),
-    b=NodeBrief(kind="improve", id="n4", plan="", varies="EPOCHS=40", experiment="", measurements=ALL))
+    a=NodeBrief(kind="improve", id="n3", plan="", varies="EPOCHS=20", measurements=ALL),
+    b=NodeBrief(kind="improve", id="n4", plan="", varies="EPOCHS=40", measurements=ALL))
 SUMMARY = SummaryInputs(idea=IDEA, data_plan=PLAN, stage="tuning", ended="the limit was reached", best="n3",
                         nodes=(NodeLine(id="n3", kind="tune", varies="EPOCHS=20", status="good", outcome="log_loss"),),
                         statistics=statistics())

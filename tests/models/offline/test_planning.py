@@ -23,7 +23,7 @@ def asked(*done: Ablation) -> MissingAblations:
     draft = Draft(title="T", abstract="A", sections=(Section(title="R", body="It helps."),))
     return missing_ablations(MissingAblationsInputs(
         idea=IDEA, data_plan=PLAN, draft=draft, most=2, node_seconds=60.0, method_plan="p",
-        method_source=agenda_winner().experiment,
+        method_code={"experiment.py": agenda_winner().experiment},
         trials=tuple(Trial(ablation=one, by="author", outcome="measured") for one in done)))
 
 

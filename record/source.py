@@ -1,0 +1,98 @@
+"""A node's source: a tree of small text files, relative path -> text.
+
+What may be one, which of it is code, and the settings that its code spells out. Where it lies: `record.folder`; how one
+follows from another: `record.edits`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import unified_diff
+from pathlib import PurePosixPath
+
+from record.nouns.frozen import Scalar, encodable
+from record.syntax import constants_of
+
+ENTRY, PLOTS = "experiment.py", "plots.py"
+"""What is run, and what draws figures of what was recorded."""
+FILE_BYTES, TREE_BYTES, MOST = 1_000_000, 5_000_000, 200
+"""Bytes of one file and of all of them, and how many files there may be."""
+DEEPEST, LONGEST = 6, 200
+"""Folders within folders, and characters of a path."""
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+OURS = frozenset({
+    "arrays", "artifacts", "checkpoints", "figures", "inputs", "lab", "lab.py", "measurements.jsonl", "node.ipynb",
+    "probe.py", "scores.json", "sealed", "sitecustomize.py", "stdout.txt", "submissions", "submissions.jsonl"})
+"""Names at the top that are the harness's: what lies there was recorded, or is importable already."""
+
+
+class SourceError(ValueError):
+    """Files are not fit to be a node's source. The message has a line for each reason, and says how to fix it."""
+
+
+def check_source(files: Mapping[str, str]) -> None:
+    """Refuse what cannot be a node's source. Raises `SourceError` with every reason."""
+    found = [f"{path[:LONGEST]!r} {why}" for path, text in files.items() if (why := _unfit(path, text, files))]
+    if len(files) > MOST:
+        found.append(f"there are {len(files)} files, more than {MOST}")
+    if (size := sum(len(text) for text in files.values())) > TREE_BYTES:
+        found.append(f"the files have {size} characters together, more than {TREE_BYTES}: keep data out of them")
+    if found:
+        raise SourceError("\n".join(found[:20]))
+
+
+def check_program(files: Mapping[str, str]) -> None:
+    """Refuse what cannot be run as an experiment. Raises `SourceError`."""
+    check_source(files)
+    if not files.get(ENTRY, "").strip():
+        held = ", ".join(sorted(files)[:10]) or "no file at all"
+        raise SourceError(f"there is no {ENTRY}, which is what runs (there is {held})")
+
+
+def code_of(files: Mapping[str, str]) -> dict[str, str]:
+    """The Python files that run as the experiment, its entry first."""
+    names = sorted((path for path in files if path.endswith(".py") and path != PLOTS), key=lambda one: one != ENTRY)
+    return {path: files[path] for path in names}
+
+
+def difference(
+    a: Mapping[str, str], b: Mapping[str, str], names: tuple[str, str] = ("", ""), *, around: int = 2
+) -> str:
+    """A unified diff of two trees, each file under its path; `names` stand before the paths."""
+    lines = [line for path in dict.fromkeys((*a, *b)) for line in unified_diff(
+        a.get(path, "").splitlines(), b.get(path, "").splitlines(), f"{names[0]} {path}".strip(),
+        f"{names[1]} {path}".strip(), lineterm="", n=around)]
+    return "\n".join(lines)
+
+
+def setups_of(files: Mapping[str, str]) -> dict[str, Scalar]:
+    """The upper-case constants of all code. One that two files set to different values is left out, as one is that a
+    file assigns twice."""
+    found: dict[str, Scalar] = {}
+    unclear = set[str]()
+    for text in code_of(files).values():
+        own = constants_of(text)
+        unclear |= {name for name, value in own.items() if name in found and found[name] != value}
+        found = own | found
+    return {name: value for name, value in found.items() if name not in unclear}
+
+
+def _unfit(path: str, text: str, files: Mapping[str, str]) -> str | None:
+    """Why a file cannot be part of a source, in the words that follow its name."""
+    parts = path.split("/")
+    if path.startswith("/") or "\\" in path or ".." in parts or ":" in path:
+        return "leads out of the tree: name files by paths relative to its root, with / between"
+    if any(part.startswith(".") for part in parts):
+        return "is hidden: no name may begin with a dot"
+    if len(path) > LONGEST or len(parts) > DEEPEST or not all(NAME.fullmatch(part) for part in parts):
+        return f"is no name for a file: use letters, digits and _ . - in at most {DEEPEST} parts, {LONGEST} characters"
+    if parts[0] in OURS or "__pycache__" in parts:
+        return "is a name of the harness: choose another"
+    if any(str(one) in files for one in PurePosixPath(path).parents):
+        return "lies in what is a file itself"
+    if encodable(text) != text or "\0" in text:
+        return "is no text that UTF-8 can hold"
+    if (size := len(text.encode())) > FILE_BYTES:
+        return f"has {size} bytes, more than {FILE_BYTES}: keep data out of it (lab.data)"
+    return None

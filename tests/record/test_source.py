@@ -1,0 +1,73 @@
+"""A node's source is a tree of small text files: written, read and hashed whole; what is none is refused before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from record.folder import read_source, sha256_of_files, write_source
+from record.source import (
+    FILE_BYTES,
+    MOST,
+    TREE_BYTES,
+    SourceError,
+    check_program,
+    check_source,
+    code_of,
+    difference,
+    setups_of,
+)
+
+TREE = {"experiment.py": "import common\r\nX = 'é'\n", "arms/method.py": "RATE = 0.1\n", "data/grid.json": "[1]",
+        "plots.py": "SIZE = 3\n"}
+
+
+def test_a_tree_is_read_as_it_was_written(tmp_path: Path) -> None:
+    place = tmp_path / "source"
+    digest = write_source(place, TREE)
+    assert read_source(place) == TREE and list(read_source(place)) == sorted(TREE)
+    assert digest == sha256_of_files(read_source(place)) != sha256_of_files(TREE | {"arms/method.py": "RATE = 0.2\n"})
+    assert write_source(place, {"experiment.py": "pass\n"}) and list(read_source(place)) == ["experiment.py"]
+    (tmp_path / "secret").write_text("KEY")
+    (place / "linked.py").symlink_to(tmp_path / "secret")
+    (place / "folder").symlink_to(tmp_path)
+    assert list(read_source(place)) == ["experiment.py"], "no link is followed"
+
+
+@pytest.mark.parametrize(("files", "said"), [
+    ({"../up.py": ""}, "leads out"), ({"/etc/x.py": ""}, "leads out"), ({"a/../../x.py": ""}, "leads out"),
+    ({"a\\b.py": ""}, "leads out"), ({".hidden/x.py": ""}, "hidden"), ({"a/.x": ""}, "hidden"), ({"": ""}, "no name"),
+    ({"a//b.py": ""}, "no name"), ({"a b.py": ""}, "no name"), ({"a/b/c/d/e/f/g.py": ""}, "no name"),
+    ({"x" * 300: ""}, "no name"), ({"arrays/loss.npy": ""}, "harness"), ({"lab.py": ""}, "harness"),
+    ({"a": "", "a/b.py": ""}, "is a file itself"), ({"a.py": "\udcff"}, "UTF-8"), ({"a.txt": "\0"}, "UTF-8"),
+    ({"a.txt": "x" * (FILE_BYTES + 1)}, "more than 1000000"), ({"a.txt": "é" * (FILE_BYTES // 2 + 1)}, "more than"),
+    ({f"a{k}.py": "" for k in range(MOST + 1)}, "files, more than"),
+    ({f"a{k}.txt": "x" * FILE_BYTES for k in range(TREE_BYTES // FILE_BYTES + 1)}, "together")])
+def test_what_is_no_source_is_refused_before_anything_is_written(
+        tmp_path: Path, files: dict[str, str], said: str) -> None:
+    with pytest.raises(SourceError, match=said):
+        check_source(files)
+    with pytest.raises(SourceError):
+        write_source(tmp_path / "source", files)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("files", [{}, {"common.py": "x = 1\n"}, {"experiment.py": "  \n"}])
+def test_a_program_has_an_entry(files: dict[str, str]) -> None:
+    with pytest.raises(SourceError, match=r"there is no experiment\.py"):
+        check_program(files)
+
+
+def test_code_and_settings_are_those_of_all_files_but_plots() -> None:
+    assert list(code_of(TREE)) == ["experiment.py", "arms/method.py"]
+    assert setups_of(TREE) == {"X": "é", "RATE": 0.1}
+    assert setups_of(TREE | {"arms/other.py": "RATE = 0.2\nDEPTH = 2\n"}) == {"X": "é", "DEPTH": 2}
+    assert setups_of(TREE | {"arms/other.py": "RATE = 0.1\n"})["RATE"] == 0.1
+
+
+def test_a_difference_names_each_file() -> None:
+    changed = {**TREE, "arms/method.py": "RATE = 0.2\n"}
+    assert difference(TREE, TREE) == ""
+    assert difference(TREE, changed, ("A", "B")).splitlines() == [
+        "--- A arms/method.py", "+++ B arms/method.py", "@@ -1 +1 @@", "-RATE = 0.1", "+RATE = 0.2"]
