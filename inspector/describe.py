@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspector.cells import owed_text
 from inspector.text import clock_time, duration, plain, short
 from inspector.tree import score_of
 from record.events import Event, papers, running, searching
@@ -62,6 +63,8 @@ def _of_the_search(event: searching.SearchEvent | searching.NodeEvent, state: Ru
         case searching.Decided(action=Expand() as action):
             origin = f" of {action.parent}" if action.parent else ""
             return f"{node_id(event.k)} {action.kind}{origin} in {action.stage}"
+        case searching.CellsOwed():
+            return owed_text(event, state)
         case searching.Executed():
             return _executed(event, state)
         case searching.Plotted():
@@ -102,7 +105,9 @@ def _executed(event: searching.Executed, state: RunState) -> str:
     again = [changed(*pair) for pair in retries(node) if pair[1] == attempt] if node is not None else []
     took = f"{event.node} ran {duration(attempt.seconds)}" + "".join(f" again, {words}" for words in again)
     if attempt.failure is None:
-        return f"{took}: {len(attempt.measurements)} measurements"
+        done = sum(one.outcome in ("measured", "taken over") for one in attempt.cells)
+        cells = f" of {done} of {len(attempt.cells)} cells" if attempt.cells else ""
+        return f"{took}: {len(attempt.measurements)} measurements{cells}"
     return f"{took}: {attempt.failure.kind}: {short(attempt.failure.message, 80)}"
 
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from inspector.text import printable
 from record.folder import open_regular
 
-SHOWN = frozenset({"nodes", "paper", "review", "literature", "probes", "config.yaml", "idea.json", "data_plan.json",
-                   "environment.txt", "manifest.json", "library.bib"})
+SHOWN = frozenset({"nodes", "cells", "paper", "review", "literature", "probes", "config.yaml", "idea.json",
+                   "data_plan.json", "environment.txt", "manifest.json", "library.bib"})
 """What may be shown of a run's folder."""
 LARGEST = 64 * 2**20
 """Bytes of a file that is handed out."""

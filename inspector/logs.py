@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from inspector.cells import executed_text
 from inspector.describe import describe
 from inspector.follow import Follower
 from inspector.text import cached, count, duration, plain, printable, short
@@ -87,7 +88,7 @@ class _Reader:
                 yield from self._printed(event.attempt.number, over=True)
             text = describe(event, state)
             if text is not None or self._every or self._node is not None:
-                yield Entry(seq=seq, at=at, type=event.type, node=node, text=text or small_step(event))
+                yield Entry(seq=seq, at=at, type=event.type, node=node, text=text or small_step(event, state))
         node = self.follower.state.nodes.get(self._node or "")
         if node is not None and not node.finished:
             yield from self._printed(len(node.attempts) + 1, over=False)
@@ -117,13 +118,15 @@ def node_of(event: Event, state: RunState) -> str | None:
     return node_id(k) if decided is not None and isinstance(decided.action, Expand) else None
 
 
-def small_step(event: Event) -> str | None:
+def small_step(event: Event, state: RunState) -> str | None:
     """A step of a node that is shown only to whoever asks for that node."""
     match event:
         case searching.Proposed():
             return f"{event.node} is written: {short(event.varies or event.title, 80)}"
         case searching.Stepped():
             return f"{event.node} {event.step}"
+        case searching.CellExecuted():
+            return executed_text(event, state)
         case running.Answered(usage=usage):
             without = f", asked without {' and '.join(event.left_out)}" if event.left_out else ""
             return (f"{plain(event.model)} answered as {event.key.role}: {count(usage.input_tokens)} tokens in"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
+from inspector.cells import cells_text, left_text
 from inspector.status import Ahead, BudgetUse, Status
 from inspector.text import cached, count, dollars, duration, plain, short
 from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree, branch_text
@@ -123,6 +124,8 @@ def row_line(row: Row, metric: ShownMetric | None, *, ascii: bool = False) -> Te
         line.append(f"  replotted {row.plots - 1}x", style="yellow")
     if row.attempts > 1:
         line.append(f"  {row.attempts} attempts" + (f", the last {row.again}" if row.again else ""), style="yellow")
+    if row.cells is not None and (row.cells.waiting or row.cells.done < row.cells.owed):
+        line.append(f"  {row.cells}{left_text(row.cells)}", style="cyan" if row.cells.waiting else "yellow")
     if row.seedless:
         line.append("  ignores its seed", style="yellow")
     if row.seconds:
@@ -163,6 +166,8 @@ def status_lines(status: Status) -> list[Text]:
         lines.append(_pair("budget", _budget(status.budget)))
     if status.ahead is not None:
         lines.append(_pair("forecast", ahead_text(status.ahead)))
+    if status.cells is not None:
+        lines.append(_pair("cells", cells_text(status.cells)))
     lines.append(_pair("time", f"{duration(status.elapsed)} of work, {duration(status.code_seconds)} running code, "
                                f"{duration(cost.seconds)} in model calls"))
     if status.paper:

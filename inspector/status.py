@@ -13,6 +13,7 @@ from pydantic import Field
 from inspector.describe import command_text, describe
 from inspector.text import countdown, plain, short
 from inspector.tree import SEARCH_KINDS, BranchPoint, StageFacts, branch_points, stage_facts
+from record.cells import CellTotals, all_cells, totals_of
 from record.claims.means import seedless
 from record.events import Event
 from record.events.running import Commanded
@@ -91,7 +92,7 @@ class Status(Frozen):
     `paused` says who paused the run and why, or why no model is called at present, and until when; else it is empty.
     `steering` has the latest kills, marks and notes, `answers` calls without a usable answer, and answers whose
     questions had changed when they came up again; `cost` is what all model calls took, `roles` those of each role,
-    `code_seconds` what the experiments took.
+    `code_seconds` what the experiments took; `cells` is None where no node owes any.
     """
 
     run: str
@@ -114,6 +115,7 @@ class Status(Frozen):
     stages: tuple[StageCounts, ...]
     cost: RoleUsage
     code_seconds: float
+    cells: CellTotals | None = None
     roles: Mapping[str, RoleUsage] = Field(default_factory=dict[str, RoleUsage])
     budget: BudgetUse | None = None
     ahead: Ahead | None = None
@@ -154,6 +156,7 @@ def status_in(run: str, state: RunState, latest: Sequence[Happened], process: st
             for one in state.steered if one.command.verb in ("kill", "mark", "note"))[-STEERED:],
         answers=unusual_answers(state), stages=tuple(_counts(state, name) for name in STAGES),
         cost=state.total, code_seconds=round(state.seconds_of_code, 3),
+        cells=totals_of(state, all_cells(state)),
         roles={role: replace(used) for role, used in state.usage.items()},
         budget=_budget(state), paper=state.released.pdf if state.released else None,
         judgement=assessed.judgement if assessed else None, no_judgement=plain(assessed.why) if assessed else "",

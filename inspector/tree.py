@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from inspector.text import count, dollars, duration, short
+from record.cells import CellCounts, all_cells, counts_of
 from record.claims.means import seedless, winner
 from record.fold.facts import total_of
 from record.fold.state import RunState
@@ -24,7 +25,8 @@ class Row(Frozen):
     """One node. `depth` counts from the stage's root; `metric` is explained by `Tree.metric`.
 
     `why` is the message of its failure; `again` says what a second attempt was given; `seedless`: its replicates gave
-    the same values for every seed; `closed`: why a person wants nothing built on it; `author`: who wrote its code.
+    the same values for every seed; `closed`: why a person wants nothing built on it; `author`: who wrote its code;
+    `cells`: those that it owes, None for a program that does all at once.
     """
 
     id: str
@@ -50,6 +52,7 @@ class Row(Frozen):
     suspect: tuple[str, ...]
     closed: str = ""
     author: str = ""
+    cells: CellCounts | None = None
 
 
 class CloseCall(Frozen):
@@ -129,7 +132,7 @@ class Tree(Frozen):
 
 def tree_of(state: RunState) -> Tree:
     """The tree of a run, stages without nodes included."""
-    path, plan, same = set[str](), state.data_plan, frozenset(seedless(state))
+    path, plan, same, cells = set[str](), state.data_plan, frozenset(seedless(state)), all_cells(state)
     at = winner(state)
     while at is not None and at in state.nodes and at not in path:
         path.add(at)
@@ -144,7 +147,7 @@ def tree_of(state: RunState) -> Tree:
             failure=failure.kind if failure else None, why=failure.message if failure else "",
             again="; ".join(changed(*pair) for pair in retries(node)), seedless=node.id in same,
             best=node.id == state.stages[node.stage].best, on_best_path=node.id in path, suspect=node.suspect,
-            closed=node.closed, author=node.author)
+            closed=node.closed, author=node.author, cells=counts_of(cells.get(node.id, ())))
 
     metric = ShownMetric(
         name=plan.primary.name, title=plan.primary.title or plan.primary.name, unit=plan.primary.unit,

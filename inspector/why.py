@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from inspector.cells import left_text
 from inspector.status import RunCondition, condition_of, paused_text, unusual_answers
 from inspector.text import plain, plain_lines
 from inspector.tree import BranchPoint, branch_points
+from record.cells import cells_of, counts_of
 from record.claims.differences import Difference, differences
 from record.claims.means import validation_claims
 from record.events import Event
@@ -98,7 +100,8 @@ def why_of(
     running = condition == "running"
     held = sorted((node for node in state.nodes.values() if node.step in ("running", "plotting")),
                   key=lambda node: state.step_since[node.id])
-    slots = [*(Slot(number=n, node=node.id, why=f"{node.id}: {_detail(node)}") for n, node in enumerate(held, 1)),
+    slots = [*(Slot(number=n, node=node.id, why=f"{node.id}: {_detail(node, state)}")
+               for n, node in enumerate(held, 1)),
              *(Slot(number=n + 1, node=None, why=plain(outlook.idle)) for n in range(len(held), outlook.workers))]
     return Why(
         run=run, condition=condition, process=process, phase=state.phase,
@@ -108,7 +111,7 @@ def why_of(
         waiting=tuple(Waiting(
             node=node.id, stage=node.stage, kind=node.kind, step=node.step if running else "interrupted",
             since=round(max(0.0, now - state.step_since[node.id]), 1),
-            detail=_detail(node) if running else "started; resume continues it")
+            detail=_detail(node, state) if running else "started; resume continues it")
             for node in state.nodes.values() if not node.finished),
         ancestry=branch_points(state),
         paused=paused_text(state, now) if running else "", answers=unusual_answers(state),
@@ -119,7 +122,7 @@ def why_of(
 # --- slots and unfinished work --------------------------------------------------------------------------------------
 
 
-def _detail(node: Node) -> str:
+def _detail(node: Node, state: RunState) -> str:
     match node.step:
         case "proposed":
             return "decided on, not started yet"
@@ -130,7 +133,9 @@ def _detail(node: Node) -> str:
         case "waiting":
             return "all slots are taken by nodes that came before"
         case "running":
-            return f"runs its code{' again, with changed limits' if node.attempts else ''}, seed {node.seed}"
+            cells = counts_of(cells_of(state, node.id))
+            grid = f", {cells}{left_text(cells)}" if cells is not None else ""
+            return f"runs its code{' again, with changed limits' if node.attempts else ''}, seed {node.seed}{grid}"
         case "plotting":
             return f"draws its figures, attempt {node.plots + 1}"
         case "reviewing":

@@ -126,6 +126,8 @@ def copy_run(parent: RunFolder, to: RunFolder, state: RunState) -> None:
             _copy(parent.attempt(node.id, attempt.number), to.attempt(node.id, attempt.number), link=True)
         for plotting in node.plottings:
             _copy(parent.plots(node.id, plotting.n), to.plots(node.id, plotting.n))
+    for run in state.cells:
+        _copy(parent.cell(run), to.cell(run), link=True)
     for one in (*state.answers.values(), *state.superseded, *state.drifted.values()):
         name = f"{one.request_sha256}.json.gz"
         _copy(parent.prompts / name, to.prompts / name)

@@ -74,6 +74,10 @@ class RunFolder:
         """The sealed folder of an attempt: arrays, sealed predictions, measurements, notebook, output."""
         return self.node(node) / f"attempt{number}"
 
+    def cell(self, run: str) -> Path:
+        """The sealed folder of one execution of a cell, by its id."""
+        return self.root / "cells" / run
+
     def live(self, node: str, number: int) -> Path:
         """The output of an attempt that runs, kept by the host beside the folder that its code writes into."""
         return self.node(node) / f".attempt{number}.live"

@@ -10,7 +10,7 @@ from record.folder import RunFolder
 
 
 def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
-    """Scorers, arrays, sealed predictions, curves, figures, paper files and the judgement: path and recorded sha256."""
+    """Scorers, arrays, sealed predictions, curves, cells, figures, paper, judgement: path and recorded sha256."""
     yield from ((folder.scorers / f"{one.dataset}.py", one.sha256) for one in state.scorers)
     yield from ((folder.root / one.stored, one.sha256) for one in (state.context.documents if state.context else ()))
     for node in state.nodes.values():
@@ -23,6 +23,12 @@ def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
         for plotting in node.plottings:
             shown = folder.plots(node.id, plotting.n) / "figures"
             yield from ((shown / figure.name, figure.sha256) for figure in plotting.figures)
+    for _, run in state.cells.values():
+        measured = folder.cell(run.id)
+        yield from ((measured / "arrays" / name, digest) for name, digest in run.arrays.items())
+        yield from ((measured / "sealed" / name, digest) for name, digest in run.sealed.items())
+        if run.curves_sha256:
+            yield measured / "measurements.jsonl", run.curves_sha256
     drawn = state.figures.figures if state.figures is not None else {}
     yield from ((folder.drawn / name, digest) for name, digest in drawn.items())
     for added in ([state.library] if state.library is not None else []) + state.works_chosen:

@@ -27,8 +27,8 @@ from record.folder import open_regular
 from record.reading import snapshot
 
 CONTAINED = frozenset({
-    "nodes", "paper", "review", "literature", "probes", "templates", "prompts", "code", "branch", "config.yaml",
-    "idea.json", "data_plan.json", "environment.txt", "manifest.json", "library.bib"})
+    "nodes", "cells", "paper", "review", "literature", "probes", "templates", "prompts", "code", "branch",
+    "config.yaml", "idea.json", "data_plan.json", "environment.txt", "manifest.json", "library.bib"})
 WITH_DATA = ("context", "data")
 """Datasets as experiments saw them, withheld labels, scorers; and documents that the person gave."""
 BLOCK = 1 << 20

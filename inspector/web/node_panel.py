@@ -11,7 +11,8 @@ from inspector.web.calls import Call, call_of
 from inspector.web.drawing import Chart, charts
 from inspector.web.forms import Actions, actions
 from inspector.web.watched import Watched
-from record.nouns.data import Measurement
+from record.cells import CellCounts, CellStatus, cells_of, counts_of
+from record.nouns.data import DataPlan, Measurement
 from record.nouns.nodes import Attempt, Node
 
 CURVES: Final = 8 * 2**20
@@ -45,6 +46,13 @@ class Grid(NamedTuple):
     rows: tuple[tuple[str, tuple[Measurement | None, ...]], ...]
 
 
+class CellRow(NamedTuple):
+    """A cell that the node owes. `value`: the primary metric where it was measured."""
+
+    found: CellStatus
+    value: float | None
+
+
 class NodePanel(NamedTuple):
     """Everything about one node that is not in the node itself."""
 
@@ -54,6 +62,11 @@ class NodePanel(NamedTuple):
     grids: tuple[Grid, ...]
     said: tuple[Grid, ...]
     """What the code itself said of train and dev."""
+    cells: tuple[CellRow, ...]
+    """In the order in which they are owed; empty for a program that does all at once."""
+    counts: CellCounts | None
+    metric: str
+    """The primary one's name."""
     tests: tuple[Grid, ...]
     tries: tuple[Try, ...]
     calls: tuple[Call, ...]
@@ -66,14 +79,22 @@ def panel_of(run: Watched, name: str) -> NodePanel | None:
     node = run.state.nodes.get(name)
     if node is None:
         return None
+    cells, plan = cells_of(run.state, name), run.state.data_plan
     return NodePanel(
         node=node, children=tuple(one.id for one in run.state.nodes.values() if one.parent == name),
         sources=tuple(_sources(run, node)), grids=grids(node.measurements),
         said=grids(node.attempts[-1].said if node.attempts else ()),
+        cells=tuple(CellRow(one, _primary(one, plan)) for one in cells), counts=counts_of(cells),
+        metric=plan.primary.name if plan is not None else "",
         tests=grids(run.state.tests.get(name, ())), tries=tuple(_tries(run, node)),
         calls=tuple(call_of(run.state, answer) for key, answer in run.state.answers.items()
                     if key.decision == node.decision),
         files=listed(run.folder, f"nodes/{name}"), actions=actions(run, name))
+
+
+def _primary(cell: CellStatus, plan: DataPlan | None) -> float | None:
+    values = cell.run.measurements if cell.run is not None and cell.outcome != "failed" else ()
+    return next((one.value for one in values if plan is not None and one.name == plan.primary.name), None)
 
 
 def _sources(run: Watched, node: Node) -> Iterator[SourceFile]:

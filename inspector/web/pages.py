@@ -11,6 +11,7 @@ from fastapi import HTTPException
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
+from inspector.cells import cells_text, left_text
 from inspector.text import cached, count, dollars, duration, plain, printable, short
 from inspector.tree import branch_text
 from inspector.web.drawing import KIND_SHAPE, MARKS
@@ -59,7 +60,7 @@ class Pages:
             trim_blocks=True, lstrip_blocks=True, auto_reload=False)
         cast("dict[str, Any]", self._environment.filters).update(
             plain=plain, short=short, duration=duration, tokens=count, size=_size, when=_when, origin=branch_text,
-            number=_number)
+            number=_number, left=left_text, cells=cells_text)
         cast("dict[str, Any]", self._environment.globals).update(
             addresses, form_token=form_token, single=single, dollars=dollars, cached=cached, shape_of=KIND_SHAPE,
             marks=MARKS, stage_names=STAGES)

@@ -73,7 +73,8 @@ class RunPieces:
         for stage in tree.stages:
             yield from self._stage(stage)
             yield self._piece(f"report-{stage.stage}", "reports", run.name, self._report(stage.stage))
-        yield self._piece("cost", "costs", status.cost, status.code_seconds, status.roles, status.budget)
+        yield self._piece("cost", "costs", status.cost, status.code_seconds, status.roles, status.budget,
+                          status.cells)
         yield self._piece("happened", "events", status.last_events)
         yield self._piece("asked", "events", run.name, tuple(reversed(run.state.steered[-50:])), OF_NODES)
         yield self._piece("judgement", "paper", run.name, run.state.released, run.state.assessed, run.state.version)

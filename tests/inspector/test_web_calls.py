@@ -20,6 +20,7 @@ from inspector.web.pieces import checks_of
 from record.events.papers import Drafted, Released
 from record.events.running import Answered, Commanded
 from record.events.searching import Decided, Probed
+from record.fold.state import RunState
 from record.nouns.decisions import CallKey, Usage, Work
 from record.nouns.papers import Draft, PaperFinding, Section
 from record.prompts import keep
@@ -56,7 +57,7 @@ def test_what_came_out_of_a_cache_is_told_with_its_price(tmp_path: Path) -> None
         assert (one.cached_tokens, one.cache_write_tokens, one.cached_usd) == (8100, 100, 0.02)
     page = "\n".join(line.plain for line in status_lines(found))
     assert "summary: 1 call, 12.0k in (8.1k cached, $0.02), 30 out" in page
-    line = small_step(event)
+    line = small_step(event, RunState())
     assert line is not None and "12.0k tokens in (8.1k cached, $0.02)" in line and "asked without temperature" in line
     told_in_paper = next(
         one for one in json.loads(disclosure(story.state, isolation="", text=0))["cost"] if one["role"] == "summary")

@@ -1,0 +1,48 @@
+"""Cells in words: what a node owes, what became of each, what all of them take."""
+
+from __future__ import annotations
+
+from inspector.text import duration, plain, short
+from record.cells import CellCounts, CellTotals
+from record.events.searching import CellExecuted, CellsOwed
+from record.fold.state import RunState
+from record.nouns.cells import Cell
+
+
+def left_text(cells: CellCounts) -> str:
+    """What the waiting cells are likely to compute, as `, about 4m12s of computing left`; empty where nothing says."""
+    return f", about {duration(cells.seconds_left)} of computing left" if cells.seconds_left is not None else ""
+
+
+def cells_text(cells: CellTotals) -> str:
+    """All cells of a run in one line."""
+    parts = [(cells.measured, "measured"), (cells.taken_over, "taken over"), (cells.failed, "failed"),
+             (cells.left_out, "left out"), (cells.waiting, "waiting")]
+    shown = ", ".join(f"{number} {what}" for number, what in parts if number)
+    saved = f", {duration(cells.seconds_saved)} saved" if cells.seconds_saved else ""
+    differing = "".join(f"; {a} and {b} have one key and measured different values" for a, b in cells.differing[:1])
+    return f"{shown} (of {cells.owed}); {duration(cells.seconds)} of computing{saved}{left_text(cells)}{differing}"
+
+
+def cell_text(cell: Cell) -> str:
+    """A cell in words that are safe for a terminal, with its seed."""
+    return f"{short(str(cell), 100)}, seed {cell.seed}"
+
+
+def owed_text(event: CellsOwed, state: RunState) -> str:
+    """What a node owes, and from where cells are taken over: `n0007 owes 12 cells, 4 taken over from n0003`."""
+    nodes = [state.cells[run][0] if run in state.cells else "a node that is not there" for run in event.taken.values()]
+    by_node = ", ".join(f"{nodes.count(node)} taken over from {node}" for node in dict.fromkeys(nodes))
+    number = len(event.cells)
+    return f"{event.node} owes {number} cell{'s' * (number != 1)}{f', {by_node}' if by_node else ''}"
+
+
+def executed_text(event: CellExecuted, state: RunState) -> str:
+    """One execution of a cell, and what came of it: the primary metric, where it was measured."""
+    run, plan = event.run, state.data_plan
+    head = f"{event.node} ran {cell_text(run.cell)} in {duration(run.seconds)}"
+    if run.failure is not None:
+        return f"{head}: {run.failure.kind}: {short(run.failure.message, 100)}"
+    values = [one for one in run.measurements if plan is not None and one.name == plan.primary.name]
+    shown = ", ".join(f"{plain(one.name)} {one.value:.4g}" for one in values)
+    return f"{head}: {shown or f'{len(run.measurements)} measurements'}"

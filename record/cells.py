@@ -1,0 +1,167 @@
+"""What became of each cell that nodes owe, and what cells took: computed from the log, for whatever shows them.
+
+A node whose program does all at once owes no cells, and has none here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from statistics import fmean
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from record.events.searching import CellsOwed
+from record.fold.state import RunState
+from record.nouns.cells import Cell
+from record.nouns.frozen import Frozen
+from record.nouns.nodes import CellRun, Node
+
+CellOutcome = Literal["waiting", "measured", "taken over", "failed", "left out"]
+
+
+class CellStatus(NamedTuple):
+    """A cell that a node owes, and what became of it so far."""
+
+    cell: Cell
+    key: str
+    outcome: CellOutcome
+    run: CellRun | None = None
+    """The execution that it was measured by, or that failed; None where there is none."""
+    node: str = ""
+    """The node that measured it, where it was taken over."""
+    why: str = ""
+    """It failed, or was left out."""
+
+    @property
+    def seconds(self) -> float:
+        """Of its execution, also where that was another node's."""
+        return self.run.seconds if self.run is not None else 0.0
+
+    @property
+    def diverged(self) -> bool:
+        return self.run is not None and self.run.failure is not None and self.run.failure.kind == "diverged"
+
+
+class CellCounts(Frozen):
+    """The cells of a node in numbers. `failed` has those that diverged; `waiting` is what was not run yet."""
+
+    owed: int
+    measured: int
+    taken_over: int
+    failed: int
+    left_out: int
+    waiting: int
+    seconds_left: float | None = Field(
+        default=None, description="that those waiting are likely to compute; None: none waits, or none was measured")
+
+    @property
+    def done(self) -> int:
+        return self.measured + self.taken_over
+
+    def __str__(self) -> str:
+        rest = ((self.failed, "failed"), (self.left_out, "left out"))
+        return f"cells {self.done} of {self.owed}" + "".join(f", {n} {word}" for n, word in rest if n)
+
+
+class CellTotals(CellCounts):
+    """The cells of all nodes of a run in numbers, those that it took over from the run it branched off included."""
+
+    diverged: int
+    executions: int = Field(description="of cells, failed ones and repeated ones too")
+    seconds: float = Field(description="of computing, over all executions")
+    seconds_saved: float = Field(description="what those taken over took where they were measured")
+    repeated: int = Field(description="executions of a cell that had been measured under the same key before")
+    differing: tuple[tuple[str, str], ...] = Field(
+        default=(), description="executions of one key that measured different values")
+
+
+def cells_of(state: RunState, node: str) -> tuple[CellStatus, ...]:
+    """The cells that a node owes, in that order; empty for a program that does all at once."""
+    if node not in state.owed:
+        return ()
+    runs = (run for by, run in state.cells.values() if by == node)
+    return _statuses(state, state.nodes[node], state.owed[node], runs)
+
+
+def all_cells(state: RunState) -> dict[str, tuple[CellStatus, ...]]:
+    """The same for every node that owes cells, in the order in which they came to owe them."""
+    runs: defaultdict[str, list[CellRun]] = defaultdict(list)
+    for node, run in state.cells.values():
+        runs[node].append(run)
+    return {name: _statuses(state, state.nodes[name], owed, runs[name]) for name, owed in state.owed.items()}
+
+
+def _statuses(state: RunState, node: Node, owed: CellsOwed, runs: Iterable[CellRun]) -> tuple[CellStatus, ...]:
+    """By its own last execution, else by the one that is taken over, else by what the last attempt says of it."""
+    own = {run.key: run for run in runs}
+    lines = {line.cell: line for line in node.attempts[-1].cells} if node.attempts else {}
+
+    def status(cell: Cell, key: str) -> CellStatus:
+        if run := own.get(key):
+            return CellStatus(cell, key, "failed" if run.failure else "measured", run,
+                              why=run.failure.message if run.failure else "")
+        if taken := owed.taken.get(key):
+            by, run = state.cells.get(taken, ("", None))
+            return CellStatus(cell, key, "taken over", run, node=by)
+        if line := lines.get(cell):
+            return CellStatus(cell, key, line.outcome, node=line.node, why=line.why)
+        if node.finished:
+            return CellStatus(cell, key, "left out", why="its node ended before it was run")
+        return CellStatus(cell, key, "waiting")
+
+    return tuple(status(cell, key) for cell, key in zip(owed.cells, owed.keys, strict=False))
+
+
+# --- in numbers -----------------------------------------------------------------------------------------------------
+
+
+def counts_of(cells: Iterable[CellStatus]) -> CellCounts | None:
+    """The cells of one node in numbers; None where it owes none."""
+    every = tuple(cells)
+    return CellCounts(**_counted(every), seconds_left=seconds_left(every)) if every else None
+
+
+def totals_of(state: RunState, cells: Mapping[str, tuple[CellStatus, ...]]) -> CellTotals | None:
+    """All cells of a run, as `all_cells` has them, in numbers; None where no node owes any."""
+    every = tuple(one for those in cells.values() for one in those)
+    if not every:
+        return None
+    left = [seconds_left(those) for those in cells.values()]
+    repeated, differing = _repeated(run for _, run in state.cells.values())
+    return CellTotals(
+        **_counted(every), diverged=sum(one.diverged for one in every), executions=len(state.cells),
+        seconds=round(sum(run.seconds for _, run in state.cells.values()), 3),
+        seconds_saved=round(sum(one.seconds for one in every if one.outcome == "taken over"), 3),
+        seconds_left=sum(one for one in left if one is not None) if any(one is not None for one in left) else None,
+        repeated=repeated, differing=differing)
+
+
+def _counted(cells: tuple[CellStatus, ...]) -> dict[str, int]:
+    outcomes = [one.outcome for one in cells]
+    names: tuple[CellOutcome, ...] = ("measured", "taken over", "failed", "left out", "waiting")
+    return {"owed": len(cells)} | {name.replace(" ", "_"): outcomes.count(name) for name in names}
+
+
+def seconds_left(cells: Iterable[CellStatus]) -> float | None:
+    """Seconds that the waiting cells of a node are likely to compute: the mean of those measured of the same arm on the
+    same dataset, else of all; None where none waits or none was measured."""
+    by_kind: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    waiting: list[Cell] = []
+    for one in cells:
+        if one.outcome in ("measured", "taken over") and one.run is not None:
+            by_kind[one.cell.dataset, one.cell.arm].append(one.run.seconds)
+        elif one.outcome == "waiting":
+            waiting.append(one.cell)
+    if not waiting or not by_kind:
+        return None
+    usual = fmean(seconds for kind in by_kind.values() for seconds in kind)
+    return round(sum(fmean(by_kind.get((cell.dataset, cell.arm), [usual])) for cell in waiting), 3)
+
+
+def _repeated(runs: Iterable[CellRun]) -> tuple[int, tuple[tuple[str, str], ...]]:
+    """How many executions measured a key again, and which of them measured other values than the first."""
+    first: dict[str, CellRun] = {}
+    again = [(first[run.key], run) for run in runs if run.failure is None and first.setdefault(run.key, run) is not run]
+    return len(again), tuple((a.id, b.id) for a, b in again if a.measurements != b.measurements)

@@ -1,0 +1,84 @@
+"""What became of the cells that nodes owe, and what they took, from the log alone."""
+
+from __future__ import annotations
+
+from record.cells import all_cells, cells_of, counts_of, totals_of
+from record.events.searching import CellExecuted, Executed, Judged
+from record.nouns.nodes import Attempt
+from tests.inspector.celled import cell, celled, line, owe, ran
+from tests.inspector.story import Story, told
+
+
+def test_each_cell_in_the_order_owed_with_what_became_of_it() -> None:
+    state = celled().state
+    assert [one.outcome for one in cells_of(state, "n0001")] == ["measured"] * 4
+    second = cells_of(state, "n0002")
+    assert [one.outcome for one in second] == ["taken over", "taken over", "failed", "failed", "left out"]
+    assert [one.node for one in second] == ["n0001", "n0001", "", "", ""] and second[0].seconds == 2.0
+    assert second[2].why.startswith("timeout") and second[4].why == "no time was left for it"
+    assert [one.diverged for one in second] == [False, False, False, True, False]
+    assert [one.outcome for one in cells_of(state, "n0003")] == ["taken over", "measured", "waiting", "waiting"]
+    assert all_cells(state) == {name: cells_of(state, name) for name in ("n0001", "n0002", "n0003")}
+
+
+def test_seconds_left_are_those_of_the_same_arm_and_dataset_or_else_of_all() -> None:
+    state = celled().state
+    counts = counts_of(cells_of(state, "n0003"))
+    assert counts is not None and (counts.done, counts.owed, counts.waiting) == (2, 4, 2)
+    assert counts.seconds_left == 10.0 + 2.0, "of smooth 10 s, of plain the 2 s of the cell that was taken over"
+    assert str(counts) == "cells 2 of 4"
+    finished = counts_of(cells_of(state, "n0002"))
+    assert str(finished) == "cells 2 of 5, 2 failed, 1 left out" and finished is not None
+    assert finished.seconds_left is None
+    story = celled()
+    owe(story, story.expand("preliminary", "draft"), [cell("smooth", seed=9)])
+    unknown = counts_of(cells_of(story.state, "n0004"))
+    assert unknown is not None and unknown.seconds_left is None and unknown.waiting == 1
+
+
+def test_the_run_in_numbers() -> None:
+    state = celled().state
+    totals = totals_of(state, all_cells(state))
+    assert totals is not None
+    assert (totals.measured, totals.taken_over, totals.failed, totals.diverged, totals.left_out, totals.waiting) == (
+        5, 3, 2, 1, 1, 2)
+    assert totals.owed == 13 and totals.executions == 7
+    assert totals.seconds == 2 + 3 + 4 + 5 + 7 + 2 + 10 and totals.seconds_saved == 2 + 3 + 2
+    assert totals.seconds_left == 12.0 and (totals.repeated, totals.differing) == (0, ())
+
+
+def test_a_cell_that_is_measured_again_is_counted_and_a_difference_told() -> None:
+    story = celled()
+    again = [ran(cell("plain", "low"), value, n=n) for n, value in ((1, 0.5), (2, 0.75))]
+    story.tell(*(CellExecuted(node="n0003", run=run) for run in again))
+    totals = totals_of(story.state, all_cells(story.state))
+    assert totals is not None and totals.repeated == 2
+    assert totals.differing == ((again[0].id[:-1] + "0", again[1].id),)
+
+
+def test_a_cell_that_failed_and_ran_again_is_as_it_ended() -> None:
+    story = Story()
+    story.begin()
+    node, one = story.expand("preliminary", "draft"), cell("plain")
+    owe(story, node, [one])
+    late = ran(one, None)
+    story.tell(CellExecuted(node=node, run=late),
+               Executed(node=node, attempt=Attempt(number=1, seconds=1.0, failure=late.failure, cells=(line(late),))),
+               CellExecuted(node=node, run=ran(one, 0.3, n=1)))
+    assert [found.outcome for found in cells_of(story.state, node)] == ["measured"]
+
+
+def test_what_a_finished_node_never_ran_is_left_out() -> None:
+    story = Story()
+    story.begin()
+    node = story.expand("preliminary", "draft")
+    owe(story, node, [cell("plain")])
+    assert cells_of(story.state, node)[0].outcome == "waiting"
+    story.tell(Judged(node=node, status="cancelled"))
+    found = cells_of(story.state, node)[0]
+    assert found.outcome == "left out" and "ended" in found.why
+
+
+def test_a_program_that_does_all_at_once_has_no_cells() -> None:
+    state = told().state
+    assert cells_of(state, "n0001") == () and counts_of(()) is None and totals_of(state, all_cells(state)) is None
