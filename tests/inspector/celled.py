@@ -4,14 +4,13 @@ diverged, that were left out and that wait."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from record.events.searching import CellExecuted, CellsOwed, Executed, Judged
 from record.nouns.cells import Cell, CellLine
 from record.nouns.data import Measurement
 from record.nouns.nodes import Attempt, CellRun, ErrorClass, Failure
 from tests.inspector.story import HOSTILE, Story
-
 
 
 def key_of(cell: Cell) -> str:
@@ -34,10 +33,10 @@ def ran(one: Cell, value: float | None, *, seconds: float = 2.0, kind: ErrorClas
                    measurements=() if value is None else (value_of(one, value),))
 
 
-def owe(story: Story, node: str, cells: Iterable[Cell], taken: Mapping[Cell, CellRun] | None = None) -> None:
+def owe(story: Story, node: str, cells: Iterable[Cell], taken: Iterable[CellRun] = ()) -> None:
     every = tuple(cells)
     story.tell(CellsOwed(node=node, cells=every, keys=tuple(map(key_of, every)),
-                         taken={key_of(one): run.id for one, run in (taken or {}).items()}))
+                         taken={run.key: run.id for run in taken}))
 
 
 def line(run: CellRun, node: str = "") -> CellLine:
@@ -67,13 +66,13 @@ def celled() -> Story:
     assembled(story, first, runs, *map(line, runs))
     second = story.expand("preliminary", "improve", first)
     more = [cell("smooth", level, seed=2) for level in ("low", "high", "most")]
-    owe(story, second, [*cells[:2], *more], {cells[0]: runs[0], cells[1]: runs[1]})
+    owe(story, second, [*cells[:2], *more], runs[:2])
     failed = [ran(more[0], None, seconds=7.0), ran(more[1], None, kind="diverged")]
     story.tell(*(CellExecuted(node=second, run=run) for run in failed))
     assembled(story, second, runs[:2], *(line(run, first) for run in runs[:2]), *map(line, failed),
               CellLine(cell=more[2], outcome="left out", why="no time was left for it"))
     third = story.expand("preliminary", "improve", first)
     rest = [cell("smooth", "low", seed=3), cell("smooth", "high", seed=3), cell("plain", "high", seed=3)]
-    owe(story, third, [cells[0], *rest], {cells[0]: runs[0]})
+    owe(story, third, [cells[0], *rest], runs[:1])
     story.tell(CellExecuted(node=third, run=ran(rest[0], 0.4, seconds=10.0)))
     return story
