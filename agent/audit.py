@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from agent.cell_audit import disagreements
 from agent.environment import isolation_text, notice
 from agent.settings import override
 from record.branching import false_ancestry
@@ -37,7 +38,7 @@ from stages.paper.sources import evidence_with, sources
 from stages.paper.template import TemplateError
 from stages.paper.versions import best_of
 
-Kind = Literal["unbound", "changed", "missing", "score", "not checked"]
+Kind = Literal["unbound", "changed", "missing", "score", "cells", "not checked"]
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def audit(run: Path) -> AuditReport:
                    + (": no dataset was compared, and no score computed again" if "data" in absent else ""))
     _files(report, folder, state, absent)
     _sources(report, folder, state)
+    _cells(report, folder, state)
     _scores(report, folder, state, with_data="data" not in absent)
     if state.released is None:
         report.add("not checked", "paper", "this run has no paper yet")
@@ -142,6 +144,17 @@ def _sources(report: AuditReport, folder: RunFolder, state: RunState) -> None:
                 if (place / name).is_file() and _code_of(place / name) != text:
                     report.add("changed", str((place / name).relative_to(folder.root)),
                                f"its code is not that of nodes/{node.id}/source")
+
+
+def _cells(report: AuditReport, folder: RunFolder, state: RunState) -> None:
+    """Every cell that was executed has its folder, and what nodes say of their cells is what was executed."""
+    if state.cells or state.owed:
+        report.counts["cells"] += len(state.cells)
+    for run in state.cells:
+        if not folder.cell(run).is_dir():
+            report.add("missing", f"cells/{run}", "the record names this execution of a cell, and its folder is gone")
+    for node, what in disagreements(state):
+        report.add("cells", f"node {node}", what)
 
 
 def _code_of(path: Path) -> str:

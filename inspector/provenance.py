@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from inspector.files import LARGEST, RefusedError, bytes_of, listed, open_within
+from record.cells import cells_of
 from record.claims.differences import Difference
 from record.claims.means import Claim, winner
 from record.fold.state import RunState
@@ -51,6 +52,10 @@ class Origin(Frozen):
     value: float
     condition: str
     files: tuple[FileOf, ...] = ()
+    cell: str = ""
+    """The folder of the cell that measured it; empty for a program that does all at once."""
+    measured_by: str = ""
+    """The node that ran that cell, where this one took it over."""
 
 
 class Candidate(Frozen):
@@ -102,7 +107,7 @@ class Provenance:
                 code += self._lines(name, lambda text, part=part: submitting_lines(text, part))
         origins = tuple(Origin(
             node=node, seed=seed, value=value, condition=part.condition,
-            files=tuple(_files_of(self._state.nodes[node], self._folder, part)))
+            files=tuple(_files_of(self._state.nodes[node], self._folder, part)), **self._cell(node, part))
             for part in parts for node, seed, value in zip(part.nodes, part.seeds, part.values, strict=True)
             if only in (None, node))
         return Candidate(
@@ -133,6 +138,15 @@ class Provenance:
             shown = text.splitlines()
             for number in look(text):
                 yield Place(file=path, line=number, text=shown[number - 1].strip())
+
+    def _cell(self, node: str, claim: Claim) -> dict[str, str]:
+        """The fields of an origin that say which cell measured a claim's value at a node."""
+        for one in cells_of(self._state, node):
+            cell = one.cell
+            if (cell.dataset, cell.condition) == (claim.dataset, claim.condition) and one.run is not None:
+                return {"cell": str(self._folder.cell(one.run.id).relative_to(self._folder.root)),
+                        "measured_by": one.node}
+        return {}
 
     def _data(self, name: str) -> tuple[str, ...]:
         return tuple(f"{one.name} from {one.source}, fingerprint {one.fingerprint}" for one in self._state.datasets

@@ -59,6 +59,9 @@ def _candidate(one: Candidate) -> Iterator[Text]:
         yield _row("printed", "nowhere in the paper", "yellow")
     for origin in one.origins:
         yield _row("node", f"{origin.node}, seed {origin.seed}: {origin.value:.6g} of {origin.condition}")
+        if origin.cell:
+            by = f", measured by {origin.measured_by} and taken over by {origin.node}" if origin.measured_by else ""
+            yield _row("", f"  {origin.cell}{by}")
         for file in origin.files:
             known = file.sha256 or "no hash in the record; audit scores it again"
             changed = " CHANGED SINCE" if file.same is False else ""

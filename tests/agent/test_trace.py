@@ -13,13 +13,18 @@ from inspector.provenance import assignment_lines, submitting_lines
 from inspector.tracer import number_of
 from record.claims.means import Claim, paper_claims, replicates_of, winner
 from record.claims.printing import printed
+from record.events.searching import CellExecuted, CellsOwed
 from record.folder import RunFolder
+from record.log import EventLog
+from record.nouns.cells import Cell
+from record.nouns.nodes import CellRun
 from record.reading import read_state
 from record.typeset import as_read
 from tests.stages import finished
 
 KEY = "test/digits/log_loss/method@noise20"
 DIFFERENCE = "diff/digits/log_loss/method@noise20~baseline@noise20"
+CELL = f"{'0' * 24}-0"
 SOURCE = """\
 import lab
 LEARNING_RATE = 0.003
@@ -52,6 +57,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lines = [{"file": f"{n}.npz", "dataset": "digits", "split": "test", "condition": condition, "step": None}
                  for n, condition in enumerate(("baseline@noise20", "method@noise20"))]
         (sealed / "index.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    log = EventLog(folder.db)
+    one = Cell(dataset="digits", arm="method", level="noise20", seed=1)
+    measured_by, *others = claim_of(root).nodes
+    log.append(CellsOwed(node=measured_by, cells=(one,), keys=("0" * 64,)))
+    log.append(CellExecuted(node=measured_by, run=CellRun(id=CELL, cell=one, key="0" * 64, seconds=1.0)))
+    log.append(CellsOwed(node=others[0], cells=(one,), keys=("0" * 64,), taken={"0" * 64: CELL}))
+    log.close()
     return root
 
 
@@ -81,6 +93,8 @@ def test_a_printed_mean_leads_to_its_nodes_files_code_and_command(
     assert {one["files"][0]["path"] for one in found["origins"]} == {
         f"nodes/{node}/attempt1/sealed/1.npz" for node in claim.nodes}
     assert [(place["line"], place["text"]) for place in found["code"]] == [(6, SOURCE.splitlines()[5])]
+    assert [(one["cell"], one["measured_by"]) for one in found["origins"]][:3] == [
+        (f"cells/{CELL}", ""), (f"cells/{CELL}", claim.nodes[0]), ("", "")]
     assert found["again"] == f"scientist reproduce {run} " + " ".join(f"--node {node}" for node in claim.nodes)
 
 
@@ -122,6 +136,8 @@ def test_the_page_names_every_part(run: Path, capsys: pytest.CaptureFixture[str]
     assert main(["trace", str(run), as_read(printed([claim_of(run)])[f"{KEY}.mean"])]) == 0
     out = capsys.readouterr().out
     assert all(f"  {part} " in out for part in ("printed", "node", "data", "code", "again"))
+    _, taking_over, *_ = claim_of(run).nodes
+    assert f"cells/{CELL}, measured by {claim_of(run).nodes[0]} and taken over by {taking_over}" in out
     assert "sealed test predictions" in out and "\x1b" not in out
 
 

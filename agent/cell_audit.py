@@ -1,0 +1,81 @@
+"""Whether what a node's attempt says of its cells is what the record has of their executions.
+
+Read from the log alone; that the files of cells are what they were is among the checks of files (`agent.audit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from record.fold.state import RunState
+from record.nouns.cells import CellLine
+from record.nouns.nodes import Attempt, CellRun, Node
+
+
+def disagreements(state: RunState) -> Iterator[tuple[str, str]]:
+    """Each as the node and what does not agree."""
+    for name, owed in state.owed.items():
+        if len(owed.keys) != len(owed.cells) or len(set(owed.keys)) != len(owed.keys):
+            yield name, f"it owes {len(owed.cells)} cells, with {len(set(owed.keys))} different keys"
+        keys = dict(zip(owed.cells, owed.keys, strict=False))
+        for key, run in owed.taken.items():
+            yield from ((name, why) for why in _taken(state, name, key, run))
+        node = state.nodes[name]
+        if not node.attempts or not (attempt := node.attempts[-1]).cells:
+            continue
+        if absent := set(owed.cells).symmetric_difference(line.cell for line in attempt.cells):
+            yield name, f"its attempt and what it owes differ in {', '.join(sorted(map(str, absent)))}"
+        for line in attempt.cells:
+            yield from ((name, f"{line.cell}: {why}") for why in _line(state, node, line, keys.get(line.cell)))
+        yield from ((name, why) for why in _values(state, attempt))
+
+
+def _taken(state: RunState, name: str, key: str, run: str) -> Iterator[str]:
+    """What is wrong with a cell that is taken over."""
+    if key not in state.owed[name].keys:
+        yield f"it takes over {run} for a cell that it does not owe"
+    if run not in state.cells:
+        yield f"it takes over {run}, which the record does not have"
+        return
+    node, found = state.cells[run]
+    if found.key != key:
+        yield f"it takes over {run} of {node}, which was measured under another key"
+    if found.failure is not None:
+        yield f"it takes over {run} of {node}, which failed"
+
+
+def _line(state: RunState, node: Node, line: CellLine, key: str | None) -> Iterator[str]:
+    """What an attempt says of a cell against the execution that it names."""
+    if line.outcome == "left out":
+        return
+    by, run = state.cells.get(line.id, ("", None))
+    if run is None:
+        yield f"it is said to be {line.outcome} by {line.id or 'no execution'}, which the record does not have"
+        return
+    if (run.cell, run.key) != (line.cell, key):
+        yield f"{line.id} was of another cell, or under another key"
+    if (run.failure is not None) != (line.outcome == "failed"):
+        yield f"it is said to be {line.outcome}, and {line.id} {'failed' if run.failure is not None else 'measured it'}"
+    expected = line.node if line.outcome == "taken over" else node.id
+    if by != expected:
+        yield f"{line.id} was executed for {by}, not for {expected or 'a node that is named'}"
+
+
+def _values(state: RunState, attempt: Attempt) -> Iterator[str]:
+    """Where the values and arrays of an attempt are not those that its cells measured."""
+    runs = [state.cells[line.id][1] for line in attempt.cells
+            if line.outcome in ("measured", "taken over") and line.id in state.cells]
+    made = {str(value) for run in runs for value in run.measurements}
+    has = {str(value) for value in attempt.measurements}
+    lost = made - has if attempt.failure is None else set[str]()
+    for what, values in (("that no cell measured", has - made), ("less than its cells measured", lost)):
+        if values:
+            yield f"its attempt has {len(values)} values {what}, such as {min(values)}"
+    yield from (f"the array {name} of its attempt is not that of {run.id}" for run in runs
+                for name in _other_arrays(run, attempt))
+
+
+def _other_arrays(run: CellRun, attempt: Attempt) -> Iterator[str]:
+    for name, digest in run.arrays.items():
+        if name in attempt.arrays and attempt.arrays[name] != digest:
+            yield name

@@ -1,0 +1,97 @@
+"""What an attempt says of its cells is held against their executions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.audit import audit
+from agent.cell_audit import disagreements
+from record.events import Event
+from record.events.searching import CellExecuted, CellsOwed, Executed
+from record.fold.apply import fold
+from record.nouns.cells import CellLine
+from record.nouns.nodes import Attempt
+from tests.inspector.celled import cell, celled, key_of, ran, value_of
+from tests.inspector.test_logs import written
+
+
+def found(*more: Event) -> list[tuple[str, str]]:
+    """The disagreements of the story after more events."""
+    story = celled()
+    story.tell(*more)
+    return list(disagreements(fold(story.events)))
+
+
+def attempt_of(node: str) -> Attempt:
+    return celled().state.nodes[node].attempts[-1]
+
+
+def again(node: str, **changes: object) -> Executed:
+    """Another attempt of a node, like its last but for this."""
+    return Executed(node=node, attempt=attempt_of(node).model_copy(update=changes))
+
+
+def changed(name: str, place: int, **changes: object) -> Executed:
+    lines = list(attempt_of(name).cells)
+    lines[place] = lines[place].model_copy(update=changes)
+    return again(name, cells=tuple(lines))
+
+
+def test_a_record_that_agrees_has_no_finding() -> None:
+    assert found() == []
+
+
+@pytest.mark.parametrize(("event", "words"), [
+    (changed("n0002", 0, outcome="measured"), "was executed for n0001, not for n0002"),
+    (changed("n0002", 0, node="n0003"), "was executed for n0001, not for n0003"),
+    (changed("n0002", 2, outcome="measured"), "said to be measured, and"),
+    (changed("n0001", 0, outcome="failed", why="w"), "measured it"),
+    (changed("n0001", 0, id="0" * 24 + "-7"), "which the record does not have"),
+    (changed("n0001", 0, id=attempt_of("n0001").cells[1].id), "of another cell, or under another key"),
+    (again("n0001", measurements=(*attempt_of("n0001").measurements, value_of(cell("plain"), 0.1))),
+     "1 values that no cell measured"),
+    (again("n0001", measurements=attempt_of("n0001").measurements[1:]), "1 values less than its cells measured"),
+    (again("n0001", cells=attempt_of("n0001").cells[1:]), "differ in plain@low on digits"),
+])
+def test_each_kind_of_disagreement_is_a_finding(event: Event, words: str) -> None:
+    assert any(words in what for _, what in found(event))
+
+
+def test_an_array_that_is_not_its_cells_is_a_finding() -> None:
+    run = ran(cell("plain", "low"), 0.5).model_copy(update={"arrays": {"a.npy": "0"}})
+    story = found(CellExecuted(node="n0001", run=run), again("n0001", arrays={"a.npy": "1"}))
+    assert any("the array a.npy" in what for _, what in story)
+
+
+def test_what_is_taken_over_exists_under_the_same_key_and_did_not_fail() -> None:
+    one, failed = cell("plain", "low", seed=3), attempt_of("n0002").cells[2]
+    cells, keys = (one, failed.cell), (key_of(one), key_of(failed.cell))
+    of_another = attempt_of("n0001").cells[0].id
+    for taken, words in (({keys[0]: "0" * 24 + "-0"}, "which the record does not have"),
+                         ({keys[0]: of_another}, "measured under another key"),
+                         ({keys[1]: failed.id}, "which failed"),
+                         ({"0" * 64: of_another}, "a cell that it does not owe")):
+        event = CellsOwed(node="n0003", cells=cells, keys=keys, taken=taken)
+        assert any(node == "n0003" and words in what for node, what in found(event)), words
+    twice = CellsOwed(node="n0003", cells=cells, keys=keys[:1] * 2)
+    assert any("with 1 different keys" in what for _, what in found(twice))
+
+
+def test_an_attempt_that_failed_may_have_no_values() -> None:
+    failure = celled().state.cells[attempt_of("n0002").cells[2].id][1].failure
+    assert found(again("n0001", measurements=(), failure=failure)) == []
+
+
+@pytest.mark.slow
+def test_audit_tells_of_folders_that_are_gone_and_of_disagreements(tmp_path: Path) -> None:
+    story = celled()
+    story.tell(again("n0002", cells=(CellLine(cell=cell("plain", "low"), outcome="measured", id="gone"),)))
+    folder = written(tmp_path / "calm", story)
+    for run in list(story.state.cells)[1:]:
+        (folder / "cells" / run).mkdir(parents=True)
+    report = audit(folder)
+    findings = [(one.kind, one.where) for one in report.findings]
+    assert ("missing", f"cells/{next(iter(story.state.cells))}") in findings and ("cells", "node n0002") in findings
+    assert sum(where.startswith("cells/") for _, where in findings) == 1 and report.counts["cells"] == 7
