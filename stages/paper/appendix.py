@@ -15,6 +15,7 @@ from itertools import zip_longest
 from statistics import fmean
 from typing import Any, Literal, cast
 
+from record.cells import CellStatus, all_cells, totals_of
 from record.claims.differences import Difference, Family
 from record.claims.means import (
     LEVEL,
@@ -136,8 +137,15 @@ def context(state: RunState) -> dict[str, Any]:
         "unreplicated": ", ".join(node.id for node in state.nodes.values() if node.status == "good"
                                   and node.id in replicable and not replicates_of(state, node.id)),
         "listed": _listed, "item": _item, "paid": paid, "ablation_rows": ablation_rows,
+        "cells": (cells := all_cells(state)), "totals": totals_of(state, cells), "origins": _origins,
         "retries": retries, "changed": changed, "seedless": seedless, "replicates_of": replicates_of,
         "total_of": total_of}
+
+
+def _origins(cells: Iterable[CellStatus]) -> str:
+    """Where a node's cells were taken over from, as `4 of n0003, 2 of n0005`; empty where none was."""
+    nodes = [one.node or "a node that is not there" for one in cells if one.outcome == "taken over"]
+    return ", ".join(f"{nodes.count(node)} of {node}" for node in dict.fromkeys(nodes))
 
 
 def _listed(head: str, *, caller: Callable[[], str]) -> str:
@@ -164,7 +172,11 @@ def disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...]:
     ablated: dict[str, list[str]] = {}
     for one in trials(state):
         ablated.setdefault(f"{one.by}: {one.outcome}", []).append(one.ablation.name)
+    behind = {node for claim in claims for node in claim.nodes}
+    cells = [cell for node, found in all_cells(state).items() if node in behind for cell in found]
     lines = rendered("disclosures.txt.jinja", {
+        "diverged": any(one.diverged for one in cells), "unfinished": any(
+            one.outcome in ("failed", "left out") and not one.diverged for one in cells),
         "state": state, "nodes": state.nodes.values(), "ablated": ablated,
         "failed_replicates": best and any(one.status != "good" for one in replicates_of(state, best)),
         "ignores_seed": best and ignores_seed(state, best), "grades": {one.grade for one in claims},

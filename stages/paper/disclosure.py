@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from pydantic_core import to_json
 
+from record.cells import CellStatus, CellTotals, all_cells, totals_of
 from record.claims.means import replicates_of, seedless, winner
 from record.events import Event
 from record.events.papers import Released
@@ -44,6 +45,7 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
     """
     assert state.started is not None
     drafts = {one.round: one for one in state.drafts}  # the last is recorded again when it is done
+    cells = all_cells(state)
     primary = state.data_plan.primary.name if state.data_plan else ""
     return to_json({
         "form": 1, "run_version": state.started.version, "paper_version": state.version, "idea": state.started.idea,
@@ -51,7 +53,8 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
         "isolation_told": isolation, "machines": state.machines, "settings": state.started.settings,
         "overrides": state.overrides, "datasets": state.datasets, "scorers": state.scorers,
         "untested": state.data_plan.untested if state.data_plan else (), "rules": RULES, "counts": _counts(state),
-        "nodes": [_node(node, state) for node in state.nodes.values()], "metrics": list(_metrics(state, primary)),
+        "nodes": [_node(node, state) | _cells(cells.get(node.id, ()), state.gpus) for node in state.nodes.values()],
+        **_all_cells(totals_of(state, cells), state.gpus), "metrics": list(_metrics(state, primary)),
         "decisions": [
             {"k": k, "action": one.action, "seen_through": one.seen.through, "seen_also": one.seen.also}
             for k, one in state.decisions.items()],
@@ -131,6 +134,24 @@ def _node(node: Node, state: RunState) -> dict[str, object]:
             "peak_gpu_bytes": one.peak_gpu_bytes, "arrays": len(one.arrays), "sealed": len(one.sealed),
         } for one in node.attempts],
         "figures": len(node.figures), "validation": node.measurements, "test": state.tests.get(node.id, ())}
+
+
+def _all_cells(totals: CellTotals | None, gpus: int) -> dict[str, object]:
+    """The cells of the run in numbers; nothing where no node owes any."""
+    if totals is None:
+        return {}
+    hours = {"gpu_hours": round(totals.seconds * gpus / 3600, 4)} if gpus else {}
+    return {"cells": totals.model_dump(exclude={"seconds_left"}) | hours}
+
+
+def _cells(cells: Iterable[CellStatus], gpus: int) -> dict[str, object]:
+    """What a node owed and what became of each, in that order; nothing for a program that does all at once."""
+    found = [{
+        **one.cell.model_dump(), "outcome": one.outcome, "diverged": one.diverged, "why": one.why,
+        "execution": one.run.id if one.run is not None else "", "taken_from": one.node,
+        "seconds": round(one.seconds, 3), **({"gpu_hours": round(one.seconds * gpus / 3600, 6)} if gpus else {}),
+    } for one in cells]
+    return {"cells": found} if found else {}
 
 
 def _metrics(state: RunState, primary: str) -> Iterator[dict[str, object]]:

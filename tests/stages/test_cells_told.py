@@ -1,0 +1,93 @@
+"""What a paper and its disclosure tell of cells: taken over, failed, diverged, left out, and what they took."""
+
+from __future__ import annotations
+
+import json
+
+from record.claims.means import paper_claims
+from record.events.searching import CellExecuted, CellsOwed
+from record.fold.apply import fold
+from record.fold.state import RunState
+from record.nouns.cells import Cell
+from stages.paper.appendix import appendix, disclosures, incidents
+from stages.paper.disclosure import disclosure
+from tests.inspector.celled import celled, key_of, ran
+from tests.inspector.story import told
+from tests.paper import synthetic
+from tests.paper.test_pieces import typed
+
+
+def plain(text: str) -> str:
+    return text.replace("\\allowbreak{}", "").replace("\\rec{", "").replace("}", "")
+
+
+def test_the_disclosure_has_every_cell_and_what_all_of_them_took() -> None:
+    found = json.loads(disclosure(celled().state, isolation="", text=0))
+    nodes = {one["id"]: one["cells"] for one in found["nodes"]}
+    assert [one["outcome"] for one in nodes["n0002"]] == ["taken over", "taken over", "failed", "failed", "left out"]
+    first = nodes["n0002"][0]
+    assert (first["taken_from"], first["execution"], first["seconds"]) == (
+        "n0001", nodes["n0001"][0]["execution"], 2.0)
+    assert (first["dataset"], first["arm"], first["level"], first["seed"]) == ("digits", "plain", "low", 1)
+    assert nodes["n0002"][3]["diverged"] and nodes["n0002"][4]["why"] == "no time was left for it"
+    assert found["cells"]["measured"] == 5 and found["cells"]["seconds_saved"] == 7.0
+    assert "gpu_hours" not in found["cells"]
+
+
+def test_gpu_hours_are_told_by_cell_where_gpus_were_used() -> None:
+    state = celled().state
+    state.overrides["sandbox.device"] = "cuda"
+    state.overrides["sandbox.gpus_per_node"] = 2
+    found = json.loads(disclosure(state, isolation="", text=0))
+    assert found["cells"]["gpu_hours"] == round(33 * 2 / 3600, 4)
+    assert found["nodes"][2]["cells"][1]["gpu_hours"] == round(10 * 2 / 3600, 6)
+
+
+def test_programs_that_do_all_at_once_change_nothing() -> None:
+    found = json.loads(disclosure(told().state, isolation="", text=0))
+    assert "cells" not in found and all("cells" not in one for one in found["nodes"])
+    assert "Cells" not in appendix(told().state, []) and "taken over" not in appendix(told().state, [])
+
+
+def test_the_appendix_says_what_taking_over_means_and_lists_what_is_missing() -> None:
+    state = celled().state
+    text = plain(appendix(state, []))
+    for words in ("\\section{Cells", "13 cells: 5 were measured, 3 taken over, 2 failed (1 of them",
+                  "7 executions took 33 seconds of computing;", "7 seconds where they were measured",
+                  "its values stand here unchanged", "this was not checked here"):
+        assert words in " ".join(text.split()), words
+    listed = plain(incidents(state))
+    assert "2 of n0001" in listed and "1 of n0001" in listed
+    assert "smooth@most on digits, left out: no time was left for it" in listed and "digits, diverged: " in listed
+    assert typed(appendix(state, []).replace("3pt", "")) == []
+
+
+def test_checks_are_counted_and_what_differs_is_listed() -> None:
+    story = celled()
+    [(_, first), *_] = story.state.cells.values()
+    story.tell(*(CellExecuted(node="n0003", run=ran(first.cell, value, n=n)) for n, value in ((1, 0.5), (2, 0.9))))
+    text = " ".join(plain(appendix(story.state, [])).split())
+    assert "measured again 2 times, which checks this; 1 of these gave other values" in text
+    assert f"{first.id} and {first.id[:-1]}2" in plain(incidents(story.state))
+
+
+def with_cells(kind: str) -> RunState:
+    """The synthetic run, in which a replicate that the paper reports has a cell that came to this."""
+    events = synthetic.events()
+    state = fold((event, float(at)) for at, event in enumerate(events))
+    node = paper_claims(state)[0].nodes[0]
+    cell = Cell(dataset="digits", arm="method", level="noise20", seed=1)
+    value = 0.3 if kind == "measured" else None
+    run = ran(cell, value, kind="diverged" if kind == "diverged" else "timeout")
+    events += [CellsOwed(node=node, cells=(cell,), keys=(key_of(cell),)), CellExecuted(node=node, run=run)]
+    return fold((event, float(at)) for at, event in enumerate(events))
+
+
+def test_the_text_of_a_paper_must_tell_what_is_missing_of_what_it_reports() -> None:
+    lines = {kind: disclosures(with_cells(kind), paper_claims(with_cells(kind)))
+             for kind in ("measured", "failed", "diverged")}
+    assert not any("cells" in line for line in lines["measured"])
+    [failed] = [line for line in lines["failed"] if line not in lines["measured"]]
+    assert failed.startswith("Some cells (an arm at a level on a dataset) of the reported configurations failed")
+    [diverged] = [line for line in lines["diverged"] if line not in lines["measured"]]
+    assert "training diverged" in diverged and not any(character.isdigit() for character in failed + diverged)
