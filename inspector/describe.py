@@ -62,7 +62,8 @@ def _of_the_search(event: searching.SearchEvent | searching.NodeEvent, state: Ru
             return f"asking a model which of {a} and {b} is sounder, in {stage}"
         case searching.Decided(action=Expand() as action):
             origin = f" of {action.parent}" if action.parent else ""
-            return f"{node_id(event.k)} {action.kind}{origin} in {action.stage}"
+            mends = f", where {' and '.join(action.mends)} failed alike" if action.mends else ""
+            return f"{node_id(event.k)} {action.kind}{origin} in {action.stage}{mends}"
         case searching.CellsOwed():
             return owed_text(event, state)
         case searching.Executed():

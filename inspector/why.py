@@ -177,7 +177,8 @@ def own_part(traceback: str) -> str:
 
 def _fixed(state: RunState, node: Node) -> bool:
     """Whether debugging of the node, or of what debugging made of it, led to a node that works."""
-    children = [one for one in state.nodes.values() if one.parent == node.id and one.kind == "debug"]
+    children = [one for one in state.nodes.values()
+                if one.kind == "debug" and (node.id in one.mends or (one.parent == node.id and not one.mends))]
     return any(one.status == "good" or _fixed(state, one) for one in children)
 
 

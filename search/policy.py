@@ -95,6 +95,14 @@ class Staged:
             return Wait()
         return End(reason=reason if view.best is not None else f"{reason}; nothing worked", stage=view.stage)
 
+    def common_repair(self, view: View) -> Expand | None:
+        """What children of one node failed of alike is mended in that node, once, and not in each of them."""
+        if not view.together.unmended or not self.settings.max_debug_depth:
+            return None
+        children = view.together.unmended[0]
+        return expansion(view, "debug", view.nodes[children[0].parent or ""]).model_copy(
+            update={"mends": tuple(node.id for node in children)})
+
     @abstractmethod
     def grow(self, view: View, rng: Random) -> Expand | None:
         """The next search node of a stage that is not over; None to wait for a result."""
@@ -105,12 +113,13 @@ class BestFirst(Staged):
 
     def grow(self, view: View, rng: Random) -> Expand | None:
         leaves = view.debuggable(self.settings.max_debug_depth)
-        debug = expansion(view, "debug", leaves[0]) if leaves else None
+        debug = self.common_repair(view) or (expansion(view, "debug", leaves[0]) if leaves else None)
         if debug is not None and rng.random() < self.settings.debug_prob:
             return debug
         if view.stage != "preliminary":
-            more = view.best is not None and not view.taken_up
-            return expansion(view, GROWS[view.stage], view.best) if more else debug
+            if view.best is None or view.taken_up:
+                return debug
+            return expansion(view, GROWS[view.stage], view.best) if view.best.id not in view.together.pending else None
         wanted = len(view.kind("draft")) < self.settings.num_drafts or not (view.open or view.searching)
         return expansion(view, "draft", None) if wanted else debug
 
@@ -125,8 +134,9 @@ class Chain(Staged):
         if view.searching:
             return None
         leaves = view.debuggable(self.settings.max_debug_depth)
-        if leaves:
-            return expansion(view, "debug", leaves[-1])
+        debug = self.common_repair(view) or (expansion(view, "debug", leaves[-1]) if leaves else None)
+        if debug is not None:
+            return debug
         if view.stage == "preliminary":
             return expansion(view, "draft", None)
         if view.taken_up:
@@ -138,7 +148,9 @@ class Chain(Staged):
 def expansion(view: View, kind: NodeKind, parent: Node | None) -> Expand:
     """A search node of this stage, with the agenda item whose turn it is."""
     ordinal = len(view.kind(kind))
-    item = view.items[view.turns(kind) % len(view.items)] if view.items and kind in ("improve", "ablate") else ""
+    item = ""
+    if view.items and kind in ("improve", "ablate"):
+        item = view.together.again[0] if view.together.again else view.items[view.turns(kind) % len(view.items)]
     return Expand(stage=view.stage, kind=kind, parent=parent.id if parent else None, ordinal=ordinal, item=item,
                   seed=view.seed)
 

@@ -9,9 +9,10 @@ from typing import Literal
 
 from record.fold.state import RunState, marks_of
 from record.nouns.data import DataPlan
-from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Seen, Work, summary_of
-from record.nouns.nodes import STAGES, Node, NodeKind, StageName, StageSummary
+from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, Seen, Work, summary_of
+from record.nouns.nodes import STAGES, Node, NodeKind, StageName, StageSummary, node_id
 from record.trials import line_of
+from search.repairs import Together, failed_alike
 from search.score import FEWEST, Panel, close, common, coverage, gain, noise, panel_of
 from search.settings import SearchSettings
 
@@ -45,6 +46,8 @@ class View:
     """Which of two nodes of this stage a comparison found the sounder one; None: neither."""
     asked: frozenset[Pair] = frozenset()
     """Comparisons whose answer may not be known yet."""
+    taken: dict[str, str] = field(default_factory=dict[str, str])
+    """Node -> the item that it took up, of those that took one up."""
     items: tuple[str, ...] = ()
     """What the agenda lists: the idea's experiments; in ablation what was planned, else its risk factors."""
     planning: Planning = "no"
@@ -93,13 +96,25 @@ class View:
 
     @cached_property
     def open(self) -> tuple[Node, ...]:
-        """Those of them that may be built on."""
-        return tuple(node for node in self.good if not node.closed)
+        """Those of them that may be built on, and that no repair stands for."""
+        return tuple(node for node in self.good if not node.closed and node.id not in self.replaced)
+
+    @cached_property
+    def together(self) -> Together:
+        """What children of one node failed of alike; in the last stage, nothing takes the place of what is ablated."""
+        return Together() if self.stage == "ablation" else Together(self.searched, frozenset(
+            node.id for node in self.nodes.values()
+            if node.status == "good" and not (node.suspect or node.closed)), self.taken)
+
+    @cached_property
+    def replaced(self) -> frozenset[str]:
+        """The nodes for which a repair stands that works."""
+        return frozenset(self.together.stands_for.values())
 
     @cached_property
     def widest(self) -> tuple[Node, ...]:
         """The nodes among which the best is chosen: those that measured most of the panel, earliest first."""
-        candidates = (*([self.root] if self.root else ()), *self.open)
+        candidates = (*([self.root] if self.root and self.root.id not in self.replaced else ()), *self.open)
         covered = [coverage(node, self.panel) for node in candidates]
         most = max(covered, default=0)
         return tuple(node for node, cells in zip(candidates, covered, strict=True) if cells == most)
@@ -163,25 +178,32 @@ class View:
         return tuple(node for node in self.nodes.values() if node.stage == self.stage and node.kind == kind)
 
     def turns(self, kind: NodeKind) -> int:
-        """How many nodes of this kind took up an item: none that a person wrote, or that ablates an earlier root."""
+        """How many nodes of this kind took up an item: none that a person wrote, that ablates an earlier root, or whose
+        item is taken up again."""
         root = self.root.id if self.root is not None and self.stage == "ablation" else None
-        return sum(not node.author and root in (None, node.parent) for node in self.kind(kind))
+        dropped = {node.id for node in self.together.dropped}
+        return sum(not node.author and root in (None, node.parent) and node.id not in dropped
+                   for node in self.kind(kind))
 
     def debug_depth(self, node: Node) -> int:
-        """How many debug attempts in a row end in this node."""
+        """How many debug attempts in a row end in this node; a repair of what children failed of is the first."""
         is_debug = node.kind == "debug" and node.parent is not None
-        return 1 + self.debug_depth(self.nodes[node.parent or ""]) if is_debug else 0
+        return 1 + (0 if node.mends else self.debug_depth(self.nodes[node.parent or ""])) if is_debug else 0
 
     def fails_as_before(self, node: Node) -> bool:
         """Whether a debugged program failed in the very same way again."""
+        if node.mends:
+            return failed_alike(node, tuple(self.nodes[name] for name in node.mends))
         before = self.nodes[node.parent].failure if node.kind == "debug" and node.parent is not None else None
         return before is not None and node.failure is not None and (
             (before.kind, before.message) == (node.failure.kind, node.failure.message))
 
     def debuggable(self, max_depth: int) -> tuple[Node, ...]:
-        """Buggy leaves worth another try: with code to fix, not too deep, not failing alike for the second time."""
+        """Buggy leaves worth another try: with code to fix, not too deep, not failing alike for the second time, nor
+        alike with a sibling."""
         return tuple(node for node in self.searched
-                     if node.status == "buggy" and node.source_sha256 and node.id not in self.parents
+                     if node.status == "buggy" and node.source_sha256
+                     and node.id not in self.parents and node.id not in self.together.lines
                      and (node.failure is None or node.failure.kind != "no answer")  # a model failed, not the code
                      and not (node.closed or node.marked)
                      and self.debug_depth(node) < max_depth and not self.fails_as_before(node))
@@ -207,12 +229,14 @@ def view_of(
     known = state.nodes if marks_before is None else unmarked(state, marks_before)
     nodes = {node.id: node if node.decision in seen else Node(  # what the decision itself says, and nothing after it
         id=node.id, decision=node.decision, parent=node.parent, stage=node.stage, kind=node.kind, seed=node.seed,
-        author=node.author, status="running") for node in known.values() if before is None or node.decision < before}
+        author=node.author, mends=node.mends, status="running")
+        for node in known.values() if before is None or node.decision < before}
     settled: dict[StageName, Node | None] = {
         name: nodes.get(last[1].best or "") for name in STAGES[: STAGES.index(stage)]
         if (last := state.stages[name].settlement(marks_before)) is not None}
     asked = {(action.a, action.b): k in seen for k, action in earlier.items()
              if isinstance(action, Compare) and action.stage == stage}
+    taken = {node_id(k): action.item for k, action in earlier.items() if isinstance(action, Expand) and action.item}
     reports = _reports(state, earlier, before)
     planning = _planning(state, earlier, seen, settings) if stage == "ablation" else "no"
     items = state.started.idea.risks if stage == "ablation" else state.started.idea.experiments
@@ -228,7 +252,7 @@ def view_of(
         asked=frozenset(pair for pair, known in asked.items() if not known),
         compared={pair: state.compared[pair].better for pair, known in asked.items()
                   if known and pair in state.compared},
-        items=items, planning=planning, seed=state.started.seed,
+        taken=taken, items=items, planning=planning, seed=state.started.seed,
         missing={one.ablation.item: tuple(nodes[node.id] for node in line_of(state, one.ablation.item)
                                           if node.id in nodes) for one in missed if not one.refused},
         limited=state.limited or state.stages[stage].limited, spent=state.limited, without=state.without,

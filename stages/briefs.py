@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from models.roles.assessing import FeedbackInputs, Statistic
-from models.roles.coding import CodeInputs, Duty, InFlight, NodeBrief, NodeLine, Unreported
+from models.roles.coding import CodeInputs, CommonFailure, Duty, InFlight, NodeBrief, NodeLine, Unreported
 from record.claims.means import Claim, same_values
 from record.events.searching import Decided
 from record.folder import RunFolder, read_source
@@ -13,7 +13,7 @@ from record.nouns.data import DataPlan
 from record.nouns.decisions import Compare, Expand
 from record.nouns.figures import FigureReview
 from record.nouns.nodes import STAGES, Node, StageName, StageSummary, node_id
-from record.source import PLOTS, code_of
+from record.source import PLOTS, code_of, difference
 from record.trials import ablation_of
 from search.score import datasets_of
 from search.tree import SEARCH_KINDS, View, view_of
@@ -72,6 +72,7 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
         ablation=ablation_of(state, action.item) if action.stage == "ablation" else None,
         others=tuple(one for one in others if one.item != action.item), covered=covered, declinable=declinable,
         parent=node_brief(bench.folder, parent, view.replicates(parent.id)) if parent else None,
+        common=common_failure(bench.folder, [view.nodes[name] for name in action.mends], bench.plan),
         siblings=siblings, rest=rest, spare=spare if spare is not None and spare < SHORT else None,
         in_flight=tuple(InFlight(id=node.id, kind=node.kind, item=items[node.decision]) for node in view.searching),
         notes=state.notes_for(decided.k, action.stage), node_seconds=bench.node_seconds,
@@ -79,6 +80,16 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
         quiet_seconds=bench.quiet_seconds, earlier=summaries(bench, view),
         device=bench.device, network=bench.network,
         lab_reference=bench.lab_reference, packages=bench.packages, pretrained=bench.pretrained)
+
+
+def common_failure(folder: RunFolder, children: Sequence[Node], plan: DataPlan) -> CommonFailure | None:
+    """What children of one node failed of alike, with what the first of them changed; None without any."""
+    if not children or (failure := children[0].failure) is None:
+        return None
+    names = (children[0].parent or "", children[0].id)
+    parent, child = (code_of(read_source(folder.source(name))) for name in names)
+    return CommonFailure(children=tuple(node_line(one, plan) for one in children), failure=failure,
+                         difference=difference(parent, child, names))
 
 
 def feedback_inputs(bench: Bench, decided: Decided) -> FeedbackInputs:

@@ -106,6 +106,8 @@ def reasons_for(view: View) -> tuple[str, ...]:
             reasons.append(f"a model was asked which is the sounder one to build on, {'; '.join(chosen.asked)}")
         if not any(answer.endswith(f": {first.id}") for answer in chosen.asked):
             reasons.append(f"of those it is the {_tie(view)} one")
+    if first.id in view.together.stands_for:
+        reasons.append(f"it stands for {view.together.stands_for[first.id]}, whose children failed alike")
     if view.root is not None and first.id == view.root.id:
         reasons.append(f"no node of this stage gains over {first.id}" + (" by more than the noise" * bool(view.noise)))
     return tuple(reasons)

@@ -10,7 +10,7 @@ import itertools
 import textwrap
 
 from models.errors import CatalogueError
-from models.offline.repairing import repair
+from models.offline.repairing import common_repair, repair
 from models.offline.scripts import (
     WIDTH,
     Scripts,
@@ -36,6 +36,8 @@ def code(inputs: CodeInputs) -> Program:
         return draft(study, inputs)
     if inputs.parent is None:
         raise CatalogueError(f"the offline model cannot {inputs.kind} without a parent; only a draft has none")
+    if inputs.kind == "debug" and inputs.common is not None:
+        return common_repair(inputs.parent)
     if inputs.kind == "debug":
         return repair(study, inputs.parent, sound_draft(study, inputs))
     if inputs.kind == "ablate" or inputs.stage == "ablation":

@@ -41,6 +41,11 @@ def repair(study: Study, parent: NodeBrief, fallback: Program) -> Program:
     return _program(parent, "Written anew", says, experiment=sound, plots=fallback.plots)
 
 
+def common_repair(parent: NodeBrief) -> Program:
+    """A program that works, as it is: what its children failed of are mistakes of theirs, which no child repeats."""
+    return _program(parent, "Kept", "Its children failed by mistakes of their own; nothing is changed.")
+
+
 def _program(parent: NodeBrief, title: str, says: str, *, experiment: str = "", plots: str = "") -> Program:
     return Program(title=title, plan=f"{says} {parent.plan}".strip(), varies=title.lower(),
                    experiment=experiment or parent.experiment, plots=plots or parent.plots)

@@ -91,6 +91,14 @@ class NodeLine(Frozen):
     checks: tuple[Check, ...] = Field(default=(), description="of its verdict that did not pass")
 
 
+class CommonFailure(Frozen):
+    """What children of a node that works failed of alike; it is mended in the node, before it has more children."""
+
+    children: tuple[NodeLine, ...]
+    failure: Failure = Field(description="of the first of them")
+    difference: str = Field(default="", description="unified diff from the node's code to that child's")
+
+
 class Rest(Frozen):
     """The finished nodes without a line of their own, in counts."""
 
@@ -142,6 +150,7 @@ class CodeInputs(Study):
     variation: int = Field(default=0, description="the number of a branch, whose choices are to differ; 0: none")
     duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
     parent: NodeBrief | None = None
+    common: CommonFailure | None = Field(default=None, description="of children of the parent, to be mended in it")
     siblings: tuple[NodeLine, ...] = Field(default=(), description="finished nodes: the best and the latest ones")
     rest: Rest | None = Field(default=None, description="the finished nodes that are not among the siblings")
     in_flight: tuple[InFlight, ...] = Field(default=(), description="nodes that are being made at the same time")

@@ -76,7 +76,7 @@ def _decided(state: RunState, event: searching.Decided, at: float) -> None:
         action = event.action
         state.nodes[node_id(event.k)] = Node(
             id=node_id(event.k), decision=event.k, parent=action.parent, stage=action.stage, kind=action.kind,
-            seed=action.seed)
+            seed=action.seed, mends=action.mends)
         state.step_since[node_id(event.k)] = at
         stage = state.stages[action.stage]
         if stage.began is None:

@@ -65,6 +65,8 @@ class Expand(Frozen):
     ordinal: int = Field(default=0, description="how many nodes of this kind the stage decided on before")
     item: str = Field(default="", description="the agenda item or risk that this node takes up")
     seed: int = Field(description="the seed that its code runs with")
+    mends: tuple[str, ...] = Field(default=(), description="children of the parent that failed alike: what they met is "
+                                                           "mended once, in the parent")
 
 
 class Compare(Frozen):

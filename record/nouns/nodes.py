@@ -177,6 +177,8 @@ class Node(Frozen):
     source_sha256: str = ""
     setups: dict[str, Scalar] = Field(default_factory=dict, description="upper-case constants of the source")
     author: str = Field(default="", description="the person who wrote the source; empty: a model")
+    mends: tuple[str, ...] = Field(default=(), description="children of its parent, which works, that failed alike; "
+                                                           "where it works, it stands for its parent")
     attempts: tuple[Attempt, ...] = ()
     plottings: tuple[Plotting, ...] = ()
     status: NodeStatus = "proposed"

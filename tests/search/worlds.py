@@ -94,9 +94,10 @@ class World:
             self.log.append(WorkDone(k=decided.k))
 
     def _finish(self, node: str, k: int, action: Expand) -> None:
-        rng = Random(f"{k}/{action}")
+        rng = Random(f"{k}/{action}".replace(" mends=()", ""))
         if action.kind not in ("replicate", "aggregate") and rng.random() < self.buggy:
-            failure = Failure(kind="other", message=f"error {rng.randrange(1000)}")
+            name = "".join("abcdefghij"[int(digit)] for digit in str(rng.randrange(1000)))
+            failure = Failure(kind="other", message=f"error {name}")
             self.log.append(Proposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
             self.log.append(Judged(node=node, status="buggy", failure=failure))
             return

@@ -34,7 +34,7 @@ from stages.briefs import code_inputs, plotting_reference
 from stages.report import reasons_for, summary_inputs, whole_stage
 from stages.settings import PaperSettings
 from stages.stage import compare, compare_inputs
-from stages.summaries import LINES, MESSAGE, NAMES, OUTCOME, outcome
+from stages.summaries import LINES, MESSAGE, NAMES, OUTCOME, failures, outcome
 
 LATER = 1000
 """A decision after all that a story tells."""
@@ -203,6 +203,29 @@ def test_plotting_scripts_are_told_of_plotting_alone(story: Story) -> None:
     whole, part = story.bench.lab_reference, plotting_reference(story.bench)
     assert whole.endswith(part) and part.startswith("## plots.py") and "inputs/<node>" in part
     assert "lab.submit(" not in part and "lab.submit(" in whole
+
+
+def test_a_common_repair_is_shown_what_the_children_failed_of_and_what_they_changed(story: Story) -> None:
+    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
+    lost = Failure(kind="other", message="KeyError: 'wine'", traceback="line 7, in train")
+    children = tuple(story.finish(story.decide("tune", stage="tuning", parent=root), {}, lost) for _ in range(2))
+    folder = story.bench.folder.source(children[0])
+    (folder / "experiment.py").write_text("X = 1\nY = data['wine']\n")
+    k = story.log.state.last_decision + 1
+    decided = Decided(k=k, seen=Seen(through=k - 1), action=Expand(
+        stage="tuning", kind="debug", parent=root, seed=7, mends=children))
+    story.log.append(decided)
+    inputs = code_inputs(story.bench, decided)
+    assert inputs.common is not None and [one.id for one in inputs.common.children] == list(children)
+    user = render(CODE, inputs).user
+    part = user[user.index("# Your part: debug"):]
+    assert "The node above works, but these children of it failed alike" in part and f"- {children[1]} tune, v3" in part
+    assert f"{children[0]} failed (other): KeyError: 'wine'" in part and "line 7, in train" in part
+    assert "+Y = data['wine']" in part and "does not work" not in part
+    story.finish(decided, cells(0.5, 0.4))
+    assert [line.rpartition("; ")[2] for line in failures(story.log.state.stage_nodes("tuning"))] == [
+        f"mended by {node_id(k)}, for all children of {root}"] * 2
 
 
 # --- memory ---------------------------------------------------------------------------------------------------------

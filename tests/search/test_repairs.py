@@ -1,0 +1,202 @@
+"""What children of one node failed of alike is mended once, in the node, and later children start from there."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from record.events.searching import Decided, Executed, Judged, Proposed, Settled, Suspected
+from record.log import MemoryLog
+from record.nouns.data import Measurement
+from record.nouns.decisions import Action, Expand, Seen
+from record.nouns.nodes import Attempt, ErrorClass, Failure, Finding, StageName, node_id
+from search.policy import BestFirst, Chain
+from search.repairs import signature
+from search.tree import View, view_of
+from tests.search.worlds import World, new_log, run, settings, tree
+
+
+def failure(message: str, kind: ErrorClass = "other") -> Failure:
+    return Failure(kind=kind, message=message)
+
+
+@pytest.mark.parametrize(("a", "b"), [
+    ("KeyError: 'wine'", "KeyError: \"wine\""),
+    ("Traceback\nRuntimeError: mat1 (3x4) and mat2 (5x6)", "RuntimeError:  mat1 (64x10) and mat2 (128x2)\n"),
+    ("the wall-clock limit of 60 s was reached", "the wall-clock limit of 90.5 s was reached"),
+    ("no file /tmp/a1/nodes/n0003/x.npy", "no file nodes/n0007/x.npy"), ("at 0x7fa3 lost", "at 0x11 lost"),
+    ("loss 1.5e-3 at step 7", "loss 2e8 at step 1,000")])
+def test_a_signature_is_the_same_for_what_differs_from_run_to_run(a: str, b: str) -> None:
+    assert signature(failure(a)) == signature(failure(b))
+
+
+@pytest.mark.parametrize(("a", "b"), [
+    (failure("KeyError: 'wine'"), failure("KeyError: 'iris'")), (failure("x"), failure("x", "shape")),
+    (failure("NameError: name 'a' is not defined"), failure("ValueError: name 'a' is not defined")),
+    (failure("the same\nend"), failure("the same\nother"))])
+def test_a_signature_tells_apart_what_is_another_mistake(a: Failure, b: Failure) -> None:
+    assert signature(a) != signature(b)
+
+
+class Told:
+    """A stage that goes on from a working node n0001, told decision by decision."""
+
+    def __init__(self, stage: StageName = "agenda") -> None:
+        self.log = new_log()
+        self.stage: StageName = stage
+        self.end(self.decide(Expand(stage="preliminary", kind="draft", seed=0)), 0.4)
+        self.log.append(Settled(stage="preliminary", best="n0001", ended="it ran"))
+
+    def decide(self, action: Action) -> int:
+        k = self.log.state.last_decision + 1
+        self.log.append(Decided(k=k, action=action, seen=Seen(through=k - 1)))
+        return k
+
+    def end(self, k: int, outcome: float | str | Failure) -> str:
+        node = node_id(k)
+        self.log.append(Proposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
+        if isinstance(outcome, str | Failure):
+            failed = failure(outcome) if isinstance(outcome, str) else outcome
+            self.log.append(Judged(node=node, status="buggy", failure=failed))
+            return node
+        self.log.append(Executed(node=node, attempt=Attempt(number=1, seconds=1, measurements=tuple(
+            Measurement(name="log_loss", value=outcome, condition=arm, dataset="digits", split="validation", seed=0,
+                        grade="computed") for arm in ("baseline", "method")))))
+        self.log.append(Judged(node=node, status="good"))
+        return node
+
+    def child(self, outcome: float | str | Failure, *, parent: str = "n0001", item: str = "") -> str:
+        kind = "ablate" if self.stage == "ablation" else "improve"
+        return self.end(self.decide(Expand(stage=self.stage, kind=kind, parent=parent, seed=0, item=item)), outcome)
+
+    @property
+    def view(self) -> View:
+        return view_of(self.log.state, self.stage, Seen(through=100))
+
+    def pick(self, policy: type[BestFirst | Chain] = BestFirst) -> Expand:
+        given = settings(num_seeds=0, agenda={"nodes": 12, "num_seeds": 0}, preliminary={"num_seeds": 0, "nodes": 8})
+        view = view_of(self.log.state, self.stage, Seen(through=100), settings=given)
+        action = policy(given).grow(view, Random(0))
+        assert action is not None
+        return action
+
+    def mend(self, outcome: float | str) -> str:
+        action = self.pick()
+        assert action.mends
+        return self.end(self.decide(action), outcome)
+
+
+@pytest.mark.parametrize("policy", [BestFirst, Chain])
+def test_two_children_that_failed_alike_make_one_repair_of_their_parent(policy: type[BestFirst | Chain]) -> None:
+    told = Told()
+    first = told.child("IndexError: index 3 is out of bounds")
+    assert (told.pick(policy).kind, told.pick(policy).parent) == ("debug", first), "one alone is debugged by itself"
+    second = told.child("IndexError: index 7 is out of bounds")
+    action = told.pick(policy)
+    assert (action.kind, action.parent, action.mends) == ("debug", "n0001", (first, second))
+    k = told.decide(action)
+    third = told.child("IndexError: index 9 is out of bounds")
+    assert policy(settings()).grow(told.view, Random(0)) is None, "further children would fail alike"
+    assert told.view.debuggable(3) == () and told.view.together.unmended == (), f"{third} waits for the repair too"
+    repair = told.end(k, 0.4)
+    assert told.pick(policy).parent == repair and told.view.replaced == {"n0001"}
+    assert told.view.best is not None and told.view.best.id == repair
+
+
+def test_other_failures_and_other_parents_are_debugged_by_themselves() -> None:
+    told = Told()
+    good = told.child(0.5)
+    told.child("IndexError: index 3 is out of bounds")
+    told.child("KeyError: 'x'")
+    told.child("IndexError: index 3 is out of bounds", parent=good)
+    told.child(failure("experiment.py, line 2: typed", "suspect"))
+    told.child(failure("experiment.py, line 9: typed", "suspect"))
+    assert told.view.together.groups == () and len(told.view.debuggable(3)) == 5
+
+
+def test_the_last_stage_keeps_what_it_ablates() -> None:
+    told = Told("ablation")
+    told.child("KeyError: 'x'")
+    told.child("KeyError: 'x'")
+    assert told.view.together.groups == () and len(told.view.debuggable(3)) == 2
+
+
+def test_a_repair_that_fails_is_debugged_and_what_came_of_it_stands_for_the_parent() -> None:
+    told = Told()
+    told.child("KeyError: 'x'")
+    told.child("KeyError: 'x'")
+    failed = told.mend("ValueError: another one")
+    assert told.view.debug_depth(told.log.state.nodes[failed]) == 1
+    action = told.pick()
+    assert (action.kind, action.parent, action.mends) == ("debug", failed, ())
+    repair = told.end(told.decide(action), 0.4)
+    assert told.pick().parent == repair and told.view.replaced == {"n0001"}
+
+
+def test_a_repair_that_fails_like_the_children_is_given_up() -> None:
+    told = Told()
+    told.child("KeyError: 'x'")
+    told.child("KeyError: 'x'")
+    told.mend("KeyError: 'x'")
+    assert told.view.debuggable(3) == () and told.pick().kind == "improve" and told.pick().parent == "n0001"
+
+
+def test_the_parent_is_built_on_again_where_its_repair_is_suspect() -> None:
+    told = Told()
+    told.child("KeyError: 'x'")
+    told.child("KeyError: 'x'")
+    repair = told.mend(0.3)
+    assert told.pick().parent == repair
+    told.log.append(Suspected(node=repair, findings=(Finding(kind="constant", why="typed"),)))
+    assert told.pick().parent == "n0001" and told.view.replaced == set()
+
+
+def test_items_that_were_lost_are_taken_up_again_from_the_repair_and_no_other_twice() -> None:
+    told = Told()
+    told.child("KeyError: 'x'", item="one")
+    told.child("KeyError: 'x'", item="two")
+    told.mend(0.4)
+    items = list[str]()
+    for _ in range(4):
+        action = told.pick()
+        items.append(action.item)
+        told.end(told.decide(action), 0.5)
+    assert items == ["one", "two", "one", "two"], "then in turn, as without the failures"
+    assert told.view.turns("improve") == 4
+
+
+class Alike(World):
+    """Children of the first stage's best fail alike until it is repaired."""
+
+    def measured(self, action: Expand, rng: Random) -> tuple[Measurement, ...]:
+        better = 1.0 if action.mends else 0.0
+        return tuple(one.model_copy(update={"value": one.value - better}) for one in super().measured(action, rng))
+
+    def _finish(self, node: str, k: int, action: Expand) -> None:
+        parent = self.log.state.nodes.get(action.parent or "")
+        if action.stage in ("tuning", "agenda") and action.kind in ("tune", "improve") and parent and not parent.mends:
+            self.log.append(Proposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
+            self.log.append(Judged(node=node, status="buggy", failure=failure(f"KeyError: {k}")))
+        else:
+            super()._finish(node, k, action)
+
+
+def repairs(log: MemoryLog) -> list[tuple[str | None, tuple[str, ...]]]:
+    return [(node.parent, node.mends) for node in log.state.nodes.values() if node.mends]
+
+
+def test_a_search_makes_one_repair_a_node_in_both_orders_and_one_tree_in_ticket_order() -> None:
+    given: dict[str, Any] = {"tuning": {"nodes": 4}, "agenda": {"nodes": 10}, "max_debug_depth": 1}
+    arrival, _ = run(world=Alike, buggy=0.0, order="arrival", **given)
+    one, _ = run(world=Alike, buggy=0.0, num_workers=1, **given)
+    four, _ = run(world=Alike, buggy=0.0, num_workers=4, timing=3, **given)
+    assert tree(one) == tree(four)
+    for log in (arrival, one):
+        found = repairs(log)
+        assert found and len({parent for parent, _ in found}) == len(found)
+        assert all(log.state.nodes[name].parent == parent for parent, mends in found for name in mends)
+        mended = {node.id for node in log.state.nodes.values() if node.mends}
+        assert any(node.parent in mended and node.status == "good" for node in log.state.nodes.values()
+                   if node.kind in ("tune", "improve")), "later children start from the repair"
