@@ -187,6 +187,7 @@ class Process:
         steering = Steering(self.folder, self.log, self.signals, asked_to_stop, self.left)
         while True:
             steering.look()
+            steering.mind_disk(self.settings.min_free_gb)
             note_time(bench)
             if job is not None and time.time() > job - self.settings.slurm.margin_timeout:
                 if self.settings.slurm.at_end == "report":

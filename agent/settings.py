@@ -93,7 +93,8 @@ class Settings(Frozen):
     network_folder: bool | None = Field(
         default=None, description="whether the runs lie on a network filesystem; None: the mounts are looked at")
     min_free_gb: float = Field(
-        default=1.0, ge=0, allow_inf_nan=False, description="free disk space (10^9 bytes) that a run wants to begin")
+        default=2.0, ge=0, allow_inf_nan=False, description=(
+            "free disk space (10^9 bytes) that a run wants to begin, and below which it pauses; 0: none"))
     data: tuple[DataSpec, ...] = Field(default=(), description="datasets of your own (docs/data.md); flag --data")
     context: Path | None = Field(
         default=None, description="a folder of papers (PDF) and notes that are read first; flag --context")

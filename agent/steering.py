@@ -2,6 +2,8 @@
 
 Each command is committed before it is obeyed, and its file is deleted after that; one that an event names already is
 not taken again. What can have no effect is told in an event, and changes nothing.
+
+The program itself pauses a run in the same way while its disk is nearly full.
 """
 
 from __future__ import annotations
@@ -11,10 +13,13 @@ from dataclasses import dataclass, field
 
 from record import control
 from record.events.running import Commanded, Unheeded
-from record.folder import RunFolder
+from record.folder import RunFolder, free_gb
 from record.log import Recorder
 from search.signals import Signals
 
+PROGRAM = "the program"
+"""Who paused a run whose disk is nearly full."""
+MARGIN = 1.1
 LISTED = 5
 """Files without effect that one event names; it counts the others."""
 
@@ -47,6 +52,21 @@ class Steering:
                 self._known.add(path.name)
         if problems:
             self.recorder.append(Unheeded(number=len(problems), told=tuple(problems[:LISTED])))
+
+    def mind_disk(self, least: float) -> None:
+        """Pause the run while its disk has less free than this (10^9 bytes), and let it go on when there is room again.
+
+        A tenth more than that is room, so that a run does not stop and start. Raises `RecordError`, `OSError`.
+        """
+        held, free = self.recorder.state.held, free_gb(self.folder.root)
+        if held is None and free < least and not self.signals.stop.is_set():
+            self.recorder.append(Commanded(verb="pause", by=PROGRAM, text=(
+                f"only {free:.2f} GB are free where the run lies, and min_free_gb is {least:g}: it goes on by itself "
+                f"once there are {MARGIN * least:.3g}")))
+            self.signals.pause()
+        elif held is not None and held.by == PROGRAM and free >= MARGIN * least:
+            self.recorder.append(Commanded(verb="resume", by=PROGRAM, text=f"{free:.2f} GB are free again"))
+            self.signals.go_on()
 
     def _take(self, command: Commanded) -> str | None:
         """Record a command and obey it; or why it has no effect."""

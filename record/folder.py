@@ -178,6 +178,11 @@ def open_regular(path: str | Path, folder: int | None = None) -> int:
     return file
 
 
+def free_gb(folder: Path) -> float:
+    """The free space of a folder's disk, in 10^9 bytes."""
+    return shutil.disk_usage(folder).free / 1e9
+
+
 def is_full(folder: Path) -> bool:
     """Whether the disk of a folder has no room left to speak of (less than 8 MiB)."""
     return shutil.disk_usage(folder).free < 8 * 2**20

@@ -22,6 +22,7 @@ from agent.settings import Settings
 from literature.library import read_own
 from models.failover import open_backend
 from record.errors import WrongUse
+from record.folder import free_gb
 from record.nouns.idea import Idea
 from review.evidence.tex import TexMissing
 from sandbox.errors import ExecutorError
@@ -106,7 +107,7 @@ def check_writable(runs: Path) -> None:
 def check_space(settings: Settings, folder: Path) -> None:
     """Refuse a disk without the room that `min_free_gb` asks for."""
     place = existing(folder)
-    free = shutil.disk_usage(place).free / 1e9
+    free = free_gb(place)
     if free < settings.min_free_gb:
         raise WrongUse(f"only {free:.2f} GB are free at {place}, {settings.min_free_gb:g} are wanted: free some, "
                        "choose another --runs, or lower min_free_gb")

@@ -20,6 +20,7 @@ from agent import environment
 from agent.doctor.probe import Finding, fault, ok, warning
 from agent.keys import NAMES
 from inspector.text import duration
+from record.folder import free_gb
 from record.network import kind_of, on_network
 from review.evidence.tex import PACKAGES
 from sandbox.errors import ExecutorError, SandboxError
@@ -152,7 +153,7 @@ def memory(workers: int) -> Finding:
 
 def disk(place: Path, least_gb: float) -> Finding:
     """Free space where the runs go."""
-    free = shutil.disk_usage(place).free / 1e9
+    free = free_gb(place)
     found = f"{free:.1f} GB are free at {place}"
     if free < least_gb:
         return fault("disk", f"{found}, a run wants {least_gb:g} to begin",

@@ -1,0 +1,84 @@
+"""A run pauses while its disk is nearly full, says so, and goes on when there is room again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent import steering
+from agent.steering import Steering
+from inspector.status import held_text
+from record.events.running import Commanded
+from record.folder import RunFolder
+from record.log import EventLog
+from search.signals import Signals
+from tests.agent.scripted_runs import Killed, World
+from tests.agent.test_cli import written
+from tests.inspector.story import told
+
+pytestmark = pytest.mark.slow
+
+
+def commanded(log: EventLog) -> list[Commanded]:
+    return [one.command for one in log.state.steered]
+
+
+def test_it_pauses_once_and_goes_on_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = EventLog(written(tmp_path / "calm", told()) / "run.db")
+    minding = Steering(RunFolder(tmp_path / "calm"), log, Signals(), lambda: None)
+    free = [3.0]
+
+    def free_gb(_: Path) -> float:
+        return free[0]
+
+    monkeypatch.setattr(steering, "free_gb", free_gb)
+    looked: list[tuple[float, bool]] = []
+
+    def look(gigabytes: float) -> None:
+        free[0] = gigabytes
+        minding.mind_disk(2.0)
+        looked.append((gigabytes, log.state.paused))
+
+    monkeypatch.setattr(minding.signals, "pause", lambda: None)
+    monkeypatch.setattr(minding.signals, "go_on", lambda: None)
+    for gigabytes in (3.0, 1.9, 1.8, 2.1, 2.2, 0.5):
+        look(gigabytes)
+    assert looked == [(3.0, False), (1.9, True), (1.8, True), (2.1, True), (2.2, False), (0.5, True)]
+    assert [one.verb for one in commanded(log)] == ["pause", "resume", "pause"]
+    assert log.state.held is not None
+    assert held_text(log.state.held).startswith(
+        "by the program (only 0.50 GB are free where the run lies, and min_free_gb is 2: it goes on by itself once "
+        "there are 2.2)")
+    log.append(Commanded(verb="resume", by="ada"))
+    log.append(Commanded(verb="pause", by="ada", text="lunch"))
+    look(0.1)
+    look(9.0)
+    assert commanded(log)[-1].by == "ada", "what a person paused is not for the program to resume"
+    log.close()
+
+
+def filling(looks: int) -> Callable[[Path], float]:
+    """A disk that is full at the first so many looks after the third."""
+    left = [3 + looks]
+
+    def free(_: Path) -> float:
+        left[0] -= 1
+        return 0.1 if 0 <= left[0] < looks else 50.0
+
+    return free
+
+
+@pytest.mark.bench
+def test_nothing_is_decided_meanwhile_and_the_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path, monkeypatch)
+    monkeypatch.setattr(steering, "free_gb", filling(2))
+    world.kill = lambda event: event.type == "settled"
+    with pytest.raises(Killed):
+        world.run()
+    held = [(event.verb, event.by) for event in world.events if isinstance(event, Commanded)]
+    assert held == [("pause", "the program"), ("resume", "the program")]
+    begun = [event.type for event in world.events]
+    between = begun[begun.index("commanded") + 1: len(begun) - 1 - begun[::-1].index("commanded")]
+    assert "decided" not in between
