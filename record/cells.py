@@ -101,7 +101,7 @@ def _statuses(state: RunState, node: Node, owed: CellsOwed, runs: Iterable[CellR
     def status(cell: Cell, key: str) -> CellStatus:
         if run := own.get(key):
             return CellStatus(cell, key, "failed" if run.failure else "measured", run,
-                              why=run.failure.message if run.failure else "")
+                              why=f"{run.failure.kind}: {run.failure.message}" if run.failure else "")
         if taken := owed.taken.get(key):
             by, run = state.cells.get(taken, ("", None))
             return CellStatus(cell, key, "taken over", run, node=by)

@@ -28,7 +28,7 @@ def value_of(one: Cell, value: float) -> Measurement:
 
 def ran(one: Cell, value: float | None, *, seconds: float = 2.0, kind: ErrorClass = "timeout", n: int = 0) -> CellRun:
     """An execution of a cell; without a value it failed."""
-    failure = Failure(kind=kind, message=f"{kind}: {HOSTILE}") if value is None else None
+    failure = Failure(kind=kind, message=HOSTILE) if value is None else None
     return CellRun(id=f"{key_of(one)[:24]}-{n}", cell=one, key=key_of(one), seconds=seconds, failure=failure,
                    measurements=() if value is None else (value_of(one, value),))
 

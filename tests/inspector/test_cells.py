@@ -71,7 +71,7 @@ def test_events_in_words() -> None:
     steps = [small_step(event, story.state) or "" for event in runs]
     assert steps[0] == "n0001 ran plain@low on digits, seed 1 in 2.0s: log_loss 0.5" == executed_text(
         runs[0], story.state)
-    assert steps[4].startswith("n0002 ran smooth@low on digits, seed 2 in 7.0s: timeout: timeout:")
+    assert steps[4].startswith("n0002 ran smooth@low on digits, seed 2 in 7.0s: timeout:")
     assert all(map(harmless, steps))
     last = next(event for event, _ in reversed(story.events) if isinstance(event, Executed))
     assert describe(last, story.state) == "n0002 ran 9.0s: 2 measurements of 2 of 5 cells"
