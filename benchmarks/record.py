@@ -38,7 +38,7 @@ def node(k: int) -> Iterator[Event]:
     """The events of one good node."""
     name = node_id(k)
     yield Decided(k=k, action=Expand(stage="preliminary", kind="draft", parent=None, seed=k), seen=Seen(through=k - 1))
-    yield _answer(k, "code", {"title": "t", "plan": "p" * 400, "experiment": PROGRAM, "plots": PROGRAM[:2000]})
+    yield _answer(k, "code", {"title": "t", "plan": "p" * 400, "files": [{"path": "experiment.py", "text": PROGRAM}]})
     yield Proposed(node=name, decision=k, title="t", plan="p" * 400, varies=f"A={k}", source_sha256="0" * 64)
     measured = tuple(
         Measurement(name="log_loss", value=0.1 * k + i, condition=f"c{i % 4}", dataset="d", split="validation", seed=k,

@@ -15,6 +15,7 @@ from models.roles.coding import CodeInputs, Program
 from models.roles.figures import FigureReviews, VisionInputs
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
+from record.edits import File
 from record.events.running import Started
 from record.events.searching import Decided, Executed, Judged, Prepared, Proposed, Settled, Summarised, WorkDone
 from record.folder import RunFolder, write_source
@@ -58,7 +59,7 @@ def program_of(request: ModelRequest) -> BaseModel:
     """Answers of the roles of a search, of a constant size."""
     if isinstance(request.inputs, CodeInputs):
         return Program(title="a program", plan="as before", varies=f"LEARNING_RATE=0.{request.inputs.ordinal:04d}",
-                       experiment=SOURCE["experiment.py"], plots=SOURCE["plots.py"])
+                       files=tuple(File(path=path, text=text) for path, text in SOURCE.items()))
     if isinstance(request.inputs, VisionInputs):
         return FigureReviews(reviews=tuple(FigureReview(name=name, readable=True) for name in request.inputs.names))
     return Verdict(sound=True, analysis="It measured what it planned.")

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from pydantic import BaseModel
 
+from models.errors import ModelOutputInvalid
 from models.roles.role import AnyRole
 from record.nouns.decisions import Usage
 
@@ -63,6 +64,16 @@ class Reply:
     retries: int = 0
     left_out: tuple[str, ...] = ()
     """What of the request the model does not take, and was not sent."""
+
+
+def checked(request: ModelRequest, reply: Reply) -> Reply:
+    """The reply, where its role takes it for an answer to these inputs. Raises `ModelOutputInvalid`."""
+    try:
+        request.role.refuse(request.inputs, reply.output)
+    except ValueError as error:
+        raise ModelOutputInvalid(f"{reply.model}: no answer of role '{request.role}': "
+                                 f"{'; '.join(str(error).splitlines())[:600]}") from None
+    return reply
 
 
 class Backend(Protocol):

@@ -8,9 +8,9 @@ take is set aside) and failover (`models.failover`: a model that stands in).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
-from models.backend import Backend, Image, ModelRequest, Reply
+from models.backend import Backend, Image, ModelRequest, Reply, checked
 from models.budget import Budget
 from models.context import CHARS_A_TOKEN, FIX, estimated_tokens
 from models.errors import UNUSABLE, ContextTooLong, ImagesRefused, ModelError
@@ -77,10 +77,10 @@ class Models:
         request = self.request(role, inputs, images)
         asked = f"{self._backend.name_of(role)} at temperature {request.temperature:g}"
 
-        def ask(key: CallKey, request: ModelRequest) -> Awaitable[Reply]:
+        async def ask(key: CallKey, request: ModelRequest) -> Reply:
             if self._budget is None:
-                return self._backend.answer(request)
-            return self._budget.answer(key, request, self._backend)
+                return checked(request, await self._backend.answer(request))
+            return checked(request, await self._budget.answer(key, request, self._backend))
 
         event = await self._answers.answer(key, request, asked, lambda: self._retry.answer(key, request, ask))
         return role.output_for(inputs).model_validate(event.answer)

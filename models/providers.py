@@ -15,7 +15,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -189,6 +189,7 @@ class ProviderModel(OneModel):
         output: Any = kind(request.output_type, name="answer")
         agent = Agent(patient, output_type=output, instructions=request.prompt.system,
                       retries={"output": retries, "tools": retries}, capabilities=(_spans(),), name=str(request.role))
+        agent.output_validator(_checks(request))
         pictures = [BinaryContent(data=image.data, media_type=image.media_type) for image in request.images]
         try:
             result = await agent.run([request.prompt.user, *pictures] if pictures else request.prompt.user,
@@ -218,6 +219,19 @@ class ProviderModel(OneModel):
             newer = self._model.profile.get("openai_chat_supports_max_completion_tokens", True)
             given["extra_body"] = {"max_tokens" if newer else "max_completion_tokens": request.max_tokens}
         return given
+
+
+def _checks(request: ModelRequest) -> Callable[[BaseModel], BaseModel]:
+    """What an answer has to pass beside its schema; a model is told why it does not, and asked again."""
+
+    def check(output: BaseModel) -> BaseModel:
+        try:
+            request.role.refuse(request.inputs, output)
+        except ValueError as error:
+            raise ai.ModelRetry(str(error)) from None
+        return output
+
+    return check
 
 
 def _spans() -> Instrumentation:

@@ -23,6 +23,7 @@ from pydantic import BaseModel
 
 from models import cutting
 from models.backend import Prompt
+from models.marked import marked
 from models.roles.role import AnyRole
 from record.machine import NETWORK
 
@@ -31,7 +32,7 @@ PROMPTS = Path(__file__).parent / "roles"
 
 FILTERS = (
     cutting.middle, cutting.files, cutting.flat, cutting.oneline, cutting.sentences, cutting.written, cutting.fence,
-    cutting.number, cutting.table, cutting.conditions, cutting.claims, cutting.arrays, cutting.drawn)
+    cutting.number, cutting.table, cutting.conditions, cutting.claims, cutting.arrays, cutting.drawn, marked)
 
 
 def render(role: AnyRole, inputs: BaseModel, *, images: int = 0, loader: BaseLoader | None = None) -> Prompt:

@@ -102,12 +102,18 @@ def feedback_inputs(bench: Bench, decided: Decided) -> FeedbackInputs:
         idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=node.stage, kind=node.kind, plan=node.plan,
         item=action.item if node.stage == "agenda" else "", varies=node.varies,
         code=code_of(read_source(bench.folder.source(node.id))), measurements=node.measurements,
+        before=code_of(read_source(bench.folder.source(parent.id))) if parent and _sound(parent) else {},
         parent_measurements=parent.measurements if parent else (), stdout_tail=node.attempts[-1].stdout_tail,
         ablation=ablation_of(bench.state, action.item) if node.stage == "ablation" else None,
         duty=duty_of(view), figures=node.reviews, levels=levels_of(node.measurements, bench.plan),
         said=node.attempts[-1].said, ran=node.attempts, beside=tuple(
             NodeLine(id=one.id, kind=one.kind, varies=one.varies, outcome=means(one, view.plan, WHOLE))
             for one in others if one.id != node.id))
+
+
+def _sound(node: Node) -> bool:
+    """Whether a judge read the code of a node and found it sound, and nobody doubts that."""
+    return node.status == "good" and not node.suspect and node.verdict is not None and node.verdict.sound
 
 
 def seen_by(bench: Bench, decided: Decided) -> View:

@@ -14,6 +14,7 @@ from models.offline.repairing import common_repair, repair
 from models.offline.scripts import (
     WIDTH,
     Scripts,
+    answered,
     applicable,
     constant,
     edited,
@@ -58,12 +59,13 @@ def _turn(inputs: CodeInputs) -> int:
 def draft(study: Study, inputs: CodeInputs) -> Program:
     """The ordinal-th way to begin, with the faults that its entry lists."""
     spec = study.drafts[_turn(inputs) % len(study.drafts)]
-    sound = sound_draft(study, inputs)
-    faulty = edited(Scripts(sound.experiment, sound.plots), (study.fault(name) for name in spec.faults))
-    return sound.model_copy(update={"experiment": faulty.experiment, "plots": faulty.plots})
+    faulty = edited(sound_draft(study, inputs), (study.fault(name) for name in spec.faults))
+    hidden = constant(faulty.experiment, "HIDDEN")
+    varies = spec.network + (f", HIDDEN={hidden}" if inputs.ordinal >= len(study.drafts) else "")
+    return answered(None, faulty, title=spec.title, plan=spec.plan, varies=varies)
 
 
-def sound_draft(study: Study, inputs: CodeInputs) -> Program:
+def sound_draft(study: Study, inputs: CodeInputs) -> Scripts:
     """The ordinal-th way to begin, without mistakes; each later round of the drafts is twice as wide."""
     turn = inputs.ordinal // len(study.drafts)
     spec = study.drafts[_turn(inputs) % len(study.drafts)]
@@ -72,9 +74,7 @@ def sound_draft(study: Study, inputs: CodeInputs) -> Program:
     experiment = render("experiment.py.jinja", title=spec.title, plan=textwrap.fill(spec.plan, WIDTH),
                         **values | {"hidden": hidden})
     experiment = with_constant(experiment, "DATASETS", [use.name for use in inputs.data_plan.datasets][:1])
-    varies = spec.network + (f", HIDDEN={hidden}" if turn else "")
-    return Program(title=spec.title, plan=spec.plan, varies=varies, experiment=experiment,
-                   plots=render("plots.py.jinja"))
+    return Scripts(experiment, render("plots.py.jinja"))
 
 
 # --- stage 2 --------------------------------------------------------------------------------------------------------
@@ -90,8 +90,8 @@ def tune(study: Study, inputs: CodeInputs, parent: NodeBrief) -> Program:
         if len(inputs.data_plan.datasets) > 1:
             plan += " A second dataset is added, so that the choice does not hang on one."
     title = f"{name.replace('_', ' ').capitalize()} {value:g}"
-    return Program(title=title, plan=plan, varies=varies, experiment=with_docstring(experiment, title, plan),
-                   plots=parent.plots)
+    scripts = Scripts(with_docstring(experiment, title, plan), parent.plots)
+    return answered(parent, scripts, title=title, plan=plan, varies=varies)
 
 
 def _tried(inputs: CodeInputs) -> set[str]:
@@ -133,8 +133,7 @@ def extend(study: Study, inputs: CodeInputs, parent: NodeBrief) -> Program:
     slip = study.agenda_faults.get(inputs.ordinal % 4)
     if slip:
         scripts = edited(scripts, (study.fault(slip),))
-    return Program(title=addition.title, plan=addition.plan, varies=inputs.item or addition.name,
-                   experiment=scripts.experiment, plots=scripts.plots)
+    return answered(parent, scripts, title=addition.title, plan=addition.plan, varies=inputs.item or addition.name)
 
 
 def _addition(study: Study, inputs: CodeInputs, scripts: Scripts) -> Addition:
@@ -165,8 +164,9 @@ def ablate(study: Study, inputs: CodeInputs, parent: NodeBrief) -> Program:
     experiment = with_block(experiment, "ARMS = {", f'    "{_condition(parts)}": {arm},')
     plan = " ".join(part.plan for part in parts)
     title = ", and ".join(part.title for part in parts)
-    return Program(title=title, plan=plan, varies=_condition(parts), plots=parent.plots,
-                   experiment=with_docstring(experiment, title, plan))
+    scripts = Scripts(with_docstring(experiment, title, plan), parent.plots)
+    made = answered(parent, scripts, title=title, plan=plan, varies=_condition(parts))
+    return made.model_copy(update={"arms": (_condition(parts),)})
 
 
 def _condition(parts: Parts) -> str:

@@ -17,6 +17,7 @@ from models.roles.figures import (
     PlotInputs,
     Plots,
 )
+from record.edits import changes_between
 from record.nouns.data import arm_of
 
 MAX_ABLATIONS = 5
@@ -29,7 +30,10 @@ def plot(inputs: PlotInputs) -> Plots:
     sound = render("aggregate.py.jinja" if aggregate else "plots.py.jinja")
     # A replot of an aggregate carries the script that was refused.
     refused = inputs.purpose == "replot" or inputs.complaints
-    return Plots(plots=relabelled(study, inputs.plots, " ".join(inputs.complaints), sound) if refused else sound)
+    script = relabelled(study, inputs.plots, " ".join(inputs.complaints), sound) if refused else sound
+    edits = changes_between(inputs.plots, script) if refused and inputs.plots else ()
+    shorter = edits and sum(len(one.find) + len(one.replace) for one in edits) < len(script)
+    return Plots(edits=edits) if shorter else Plots(plots=script)
 
 
 def figures(inputs: FiguresInputs) -> FigureScript:

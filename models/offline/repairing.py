@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from models.offline.scripts import scaled, with_constant
+from models.offline.scripts import Scripts, answered, scaled, with_constant
 from models.offline.study import Study
 from models.roles.coding import NodeBrief, Program
 from record.nouns.nodes import ErrorClass
@@ -18,7 +18,7 @@ SHRINKS: dict[ErrorClass, tuple[str, str]] = {
 """The constant that is halved after a failure, and how the failure is called."""
 
 
-def repair(study: Study, parent: NodeBrief, fallback: Program) -> Program:
+def repair(study: Study, parent: NodeBrief, fallback: Scripts) -> Program:
     """The parent's program without its reported failure; a sound draft where no repair is known for it."""
     kind, message = (parent.failure.kind, parent.failure.message) if parent.failure else ("other", "")
     if kind == "figure":
@@ -47,8 +47,8 @@ def common_repair(parent: NodeBrief) -> Program:
 
 
 def _program(parent: NodeBrief, title: str, says: str, *, experiment: str = "", plots: str = "") -> Program:
-    return Program(title=title, plan=f"{says} {parent.plan}".strip(), varies=title.lower(),
-                   experiment=experiment or parent.experiment, plots=plots or parent.plots)
+    scripts = Scripts(experiment or parent.experiment, plots or parent.plots)
+    return answered(parent, scripts, title=title, plan=f"{says} {parent.plan}".strip(), varies=title.lower())
 
 
 # --- figures --------------------------------------------------------------------------------------------------------

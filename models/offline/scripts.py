@@ -13,6 +13,9 @@ from functools import cache
 import jinja2
 
 from models.offline.study import HOME, Edit, Scalar
+from models.roles.coding import NodeBrief, Program
+from record.edits import edits_between
+from record.source import ENTRY, PLOTS
 from record.syntax import parse
 
 WIDTH = 118
@@ -24,6 +27,13 @@ class Scripts:
 
     experiment: str
     plots: str
+
+
+def answered(parent: NodeBrief | None, scripts: Scripts, *, title: str, plan: str, varies: str) -> Program:
+    """A program as it is handed in: whole files of a draft, of a child edits of its parent's, which keeps the rest."""
+    before = parent.files if parent is not None else {}
+    files, edits, removed = edits_between(before, before | {ENTRY: scripts.experiment, PLOTS: scripts.plots})
+    return Program(title=title, plan=plan, varies=varies, files=files, edits=edits, removed=removed)
 
 
 @cache

@@ -23,6 +23,8 @@ class FeedbackInputs(Study):
     plan: str
     varies: str
     code: dict[str, str] = Field(description="its Python files but plots.py, path -> text")
+    before: dict[str, str] = Field(default={}, description="the same of the node that it came from, where that was "
+                                                           "judged sound; else empty")
     measurements: tuple[Measurement, ...]
     parent_measurements: tuple[Measurement, ...] = ()
     levels: tuple[AcrossLevels, ...] = Field(default=(), description="the primary metric from the first level on")

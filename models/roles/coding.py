@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
 
 from models.roles.role import Circumstance, Role
 from record.ablation import Ablation
+from record.edits import Edit, File, applied
 from record.machine import Rate
 from record.nouns.data import DataPlan, DatasetFacts, Measurement
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.nodes import Attempt, Check, ErrorClass, Failure, NodeKind, StageName, StageSummary
-from record.source import ENTRY, PLOTS, code_of
+from record.source import ENTRY, PLOTS, SourceError, check_program, code_of
 
 Seconds = Annotated[float, Circumstance(0.0)]
 """A limit in wall-clock time. A prompt that gives two of them means by the second that of one more run of what met the
@@ -72,6 +74,11 @@ class NodeBrief(Frozen):
     @property
     def experiment(self) -> str:
         return self.files.get(ENTRY, "")
+
+    @property
+    def others(self) -> dict[str, str]:
+        """All but plots.py."""
+        return {path: text for path, text in self.files.items() if path != PLOTS}
 
     @property
     def plots(self) -> str:
@@ -172,16 +179,37 @@ class CodeInputs(Study):
 
 
 class Program(Frozen):
-    """An experiment and its plots, as whole files; or why none is worth running, where the part allows to say so."""
+    """An experiment and its plots, as files and as edits of the parent's; or why none is worth running, where the part
+    allows to say so."""
 
     title: str = Field(description="up to ten words")
     plan: str = Field(description="what is done and why, in a few sentences")
     varies: str = Field(description="the one thing that sets this node apart, e.g. 'LEARNING_RATE=0.003' or "
                                     "'without label smoothing'")
-    experiment: str = Field(description="experiment.py, a whole Python file; settings as upper-case constants on top")
-    plots: str = Field(description="plots.py, a whole Python file that draws from arrays/*.npy into figures/*.png")
+    files: tuple[File, ...] = Field(default=(), description="whole files: all of a draft, and those that are new or "
+                                                            "written anew")
+    edits: tuple[Edit, ...] = Field(default=(), description="changes of the parent's files; what is not named stays")
+    removed: tuple[str, ...] = Field(default=(), description="paths of the parent's files that are no longer needed")
+    arms: tuple[str, ...] = Field(default=(), description="names of arms that this program measures beside those of "
+                                                          "the data plan: the one of an ablation")
     nothing_left: str = Field(default="", description="only where your part offers it: why nothing is worth trying; "
-                                                      "`experiment` and `plots` are empty then")
+                                                      "nothing else is given then")
+
+    def tree(self, before: Mapping[str, str]) -> dict[str, str]:
+        """The files that it makes of those of its parent. Raises `SourceError`: an edit misses, or nothing can run."""
+        made = applied(before, files=self.files, edits=self.edits, removed=self.removed)
+        check_program(made)
+        return made
 
 
-CODE = Role("code", CodeInputs, Program, prompt_tokens=16_000, usual=(4500, 3200))
+def _runs(inputs: CodeInputs, program: Program) -> None:
+    """Raises `SourceError` where a program is none."""
+    if program.nothing_left and inputs.declinable:
+        return
+    if not (program.files or program.edits or program.removed):
+        raise SourceError("no code was written, and this part asks for it: give files, or edits of those shown"
+                          + (f" (nothing_left says: {program.nothing_left})" if program.nothing_left else ""))
+    program.tree(inputs.parent.files if inputs.parent else {})
+
+
+CODE = Role("code", CodeInputs, Program, prompt_tokens=16_000, usual=(4500, 3200), check=_runs)

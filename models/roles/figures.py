@@ -9,9 +9,11 @@ from pydantic import Field
 from models.roles.assessing import Statistic
 from models.roles.coding import Study
 from models.roles.role import IMAGE_TOKENS, Role
+from record.edits import Change, changed
 from record.nouns.data import DataPlan, Measurement
 from record.nouns.figures import FigureFacts, FigureReview, PaperFigureReview, Placement
 from record.nouns.frozen import Frozen
+from record.source import PLOTS, SourceError, check_source
 
 
 class Range(Frozen):
@@ -47,12 +49,28 @@ class PlotInputs(Frozen):
 
 
 class Plots(Frozen):
-    """A plotting script, as a whole file."""
+    """A plotting script: changes of the one that was shown, or the whole file."""
 
-    plots: str
+    edits: tuple[Change, ...] = Field(default=(), description="changes of the script that was shown, in their order")
+    plots: str = Field(default="", description="the whole file, in place of edits where most of it is new")
+
+    def script(self, before: str) -> str:
+        """The script that it makes of the one before. Raises `SourceError`: an edit misses, or there is none."""
+        if self.plots and self.edits:
+            raise SourceError("give edits of plots.py or the whole file, not both")
+        if not self.plots and not self.edits:
+            raise SourceError("there is no script: give edits of plots.py, or the whole file")
+        made = self.plots or changed(before, self.edits, PLOTS)
+        check_source({PLOTS: made})
+        return made
 
 
-PLOT = Role("plot", PlotInputs, Plots, prompt_tokens=12_000, usual=(3300, 1300))
+def _draws(inputs: PlotInputs, plots: Plots) -> None:
+    """Raises `SourceError` where a script is none."""
+    plots.script(inputs.plots)
+
+
+PLOT = Role("plot", PlotInputs, Plots, prompt_tokens=12_000, usual=(3300, 1300), check=_draws)
 
 
 class VisionInputs(Frozen):

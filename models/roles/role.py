@@ -50,10 +50,18 @@ class Role(Generic[In, Out]):
     """Tokens of a usual prompt and answer, for forecasts: of one run by a language model, and of rendered prompts."""
     answer: Callable[[In], type[Out]] | None = None
     """The output type for some inputs, where it depends on them."""
+    check: Callable[[In, Out], None] | None = None
+    """Raises `ValueError` where an answer is none to these inputs; a model is shown why, and asked again as if it had
+    missed the schema."""
 
     def output_for(self, inputs: In) -> type[Out]:
         """What an answer to these inputs must be."""
         return self.output if self.answer is None else self.answer(inputs)
+
+    def refuse(self, inputs: In, answer: BaseModel) -> None:
+        """Raises `ValueError`, saying why, where an answer of the role's type is none to these inputs."""
+        if self.check is not None and isinstance(answer, self.output):
+            self.check(inputs, answer)
 
     def __str__(self) -> str:
         return self.name

@@ -25,7 +25,7 @@ from record.folder import draft_of, is_full, part_of, read_source, seal, write_s
 from record.nouns.decisions import Expand
 from record.nouns.nodes import Attempt, Failure, Finding, Node, NodeStatus, NodeStep, Verdict, node_id
 from record.reading import RecordError
-from record.source import ENTRY, PLOTS, setups_of
+from record.source import PLOTS, setups_of
 from review.honesty import check
 from sandbox.job import Artifacts, Job, Outcome, TooLate
 from sandbox.workspace import forget_rescued, rescue_checkpoints
@@ -137,8 +137,7 @@ class _NodeWork:
         self.enter("writing")
         if self.action.kind == "replicate":
             parent = self.parent
-            program = Program(title=parent.title, plan=parent.plan, varies=f"seed {self.action.seed}", plots="",
-                              experiment="")
+            program = Program(title=parent.title, plan=parent.plan, varies=f"seed {self.action.seed}")
             files = read_source(self.bench.folder.source(parent.id))
             files.pop(PLOTS, None)
         else:
@@ -146,9 +145,7 @@ class _NodeWork:
             program = await self.client.ask(CODE, inputs)
             if program.nothing_left and inputs.declinable:
                 raise _Declined(program.nothing_left)
-            if program.nothing_left and not program.experiment:
-                raise ModelOutputInvalid(f"it wrote no code, where it had to: {program.nothing_left}")
-            files = {name: text for name, text in ((ENTRY, program.experiment), (PLOTS, program.plots)) if text}
+            files = program.tree(inputs.parent.files if inputs.parent else {})
         varies = self.parent.varies if self.action.kind == "debug" else program.varies  # of the same trial
         sha256 = write_source(self.bench.folder.source(self.node.id), files)
         self.bench.recorder.append(Proposed(
@@ -245,12 +242,12 @@ class _NodeWork:
             self.client.skip(PLOT)
         else:
             self.enter("writing")
+            script = node_brief(bench.folder, self.parent).plots
             answer = await self.client.ask(PLOT, PlotInputs(
                 data_plan=bench.plan, purpose="aggregate", arrays=await canvas.briefs(), plan=self.parent.plan,
-                advice=advice(self.parent.reviews),
-                plots=node_brief(bench.folder, self.parent).plots, seeds=tuple(one.seed for one in replicates),
+                advice=advice(self.parent.reviews), plots=script, seeds=tuple(one.seed for one in replicates),
                 lab_reference=plotting_reference(bench)))
-            sha256 = write_source(bench.folder.source(self.node.id), {"plots.py": answer.plots})
+            sha256 = write_source(bench.folder.source(self.node.id), {PLOTS: answer.script(script)})
             bench.recorder.append(Proposed(
                 node=self.node.id, decision=self.decided.k, title=f"replicates of {self.parent.id} together",
                 plan="mean and spread over seeds", source_sha256=sha256,

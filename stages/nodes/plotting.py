@@ -113,7 +113,7 @@ async def _replot(bench: Bench, client: ModelClient, canvas: Canvas, n: int, *, 
         data_plan=bench.plan, purpose="replot", arrays=await canvas.briefs(), plan=about.plan, plots=script,
         complaints=complaints, advice=advice(accepted), seeds=about.seeds,
         lab_reference=plotting_reference(bench)))
-    return answer.plots
+    return answer.script(script)
 
 
 async def _review(bench: Bench, client: ModelClient, canvas: Canvas, n: int) -> Failure | None:

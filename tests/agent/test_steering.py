@@ -35,6 +35,7 @@ from tests.faults.killing import Killed
 from tests.faults.served import studying
 from tests.inspector.story import Story, told
 from tests.models.openai_server import OpenAIServer
+from tests.programs import files
 from tests.stages.small_study import IDEA, experiment, small_model
 from tests.stages.test_whole_run import small_settings
 
@@ -244,10 +245,10 @@ def sleepy() -> ScriptedModel:
             if not isinstance(reply.output, Program) or '"draft 0"' not in reply.output.model_dump_json():
                 return reply
             code = experiment(mistake="import time; time.sleep(60)")
-            return replace(reply, output=reply.output.model_copy(update={"experiment": code}))
+            return replace(reply, output=reply.output.model_copy(update={"files": files(code)}))
 
     small = small_model()
-    return Sleepy(lambda _: Program(title="", plan="", varies="", experiment="", plots=""))
+    return Sleepy(lambda _: Program(title="", plan="", varies="", files=files("pass\n")))
 
 
 def _sleepy(_: ModelSettings) -> ScriptedModel:

@@ -60,6 +60,7 @@ from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section,
 from record.trials import Trial
 from review.judge import read_rubric
 from tests.models.ideation_examples import INPUTS as IDEATION
+from tests.programs import files
 
 IDEA = Idea.model_validate({
     "Name": "wide_margins",
@@ -313,4 +314,4 @@ INPUTS["missing_ablations"] = MissingAblationsInputs(
             Trial(ablation=ABLATION.model_copy(update={"name": "no-hinge"}), by="author", outcome="failed", node="n12",
                   why="timeout: it took 120 s")))
 INPUTS.update(IDEATION)
-PROGRAM = Program(title="A plain network", plan="Train it.", varies="design", experiment="import lab\n", plots="pass\n")
+PROGRAM = Program(title="A plain network", plan="Train it.", varies="design", files=files("import lab\n", "pass\n"))

@@ -36,10 +36,12 @@ from models.providers import ProviderModel, open_model
 from models.render import render
 from models.roles.coding import Program
 from models.settings import ModelSettings
+from record.edits import Edit
 from record.log import MemoryLog
 from record.prompts import keep
 from tests.models.examples import CODE, PROGRAM
 from tests.models.openai_server import Choose, OpenAIServer, Step, content, drop, page, stall, status, tool
+from tests.programs import files
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("local_requests")]
 
@@ -52,7 +54,7 @@ class Count(BaseModel):
 
 def request(**changes: object) -> ModelRequest:
     fields: dict[str, object] = {
-        "role": "code", "inputs": CODE, "prompt": Prompt("Count.", "How many?"), "output_type": Count,
+        "role": roles.CODE, "inputs": CODE, "prompt": Prompt("Count.", "How many?"), "output_type": Count,
         "temperature": 0.5, "max_tokens": 100,
     }
     return ModelRequest(**{**fields, **changes})  # pyright: ignore[reportArgumentType]
@@ -124,7 +126,7 @@ async def test_no_key_is_in_what_is_kept_of_a_question(tmp_path: Path, monkeypat
 
 @pytest.mark.asyncio
 async def test_a_whole_program_survives_the_way() -> None:
-    program = PROGRAM.model_copy(update={"experiment": 'print("ü \\n")\n', "plots": "x = '''a'''\n"})
+    program = PROGRAM.model_copy(update={"files": files('print("ü \\n")\n', "x = '''a'''\n")})
     with OpenAIServer([tool(program.model_dump())]) as server:
         reply = await at(server).answer(request(output_type=type(program)))
     assert reply.output == program
@@ -150,6 +152,22 @@ async def test_an_answer_that_never_fits_is_given_up_after_three() -> None:
     assert isinstance(error, ModelOutputInvalid)
     assert "after 3 answers" in str(error)
     assert len(server.requests) == 3
+
+
+@pytest.mark.asyncio
+async def test_an_edit_that_misses_is_shown_the_nearest_lines_and_mended_within_the_question() -> None:
+    wrong, right = (PROGRAM.model_copy(update={"files": (), "edits": (
+        Edit(path="experiment.py", find=find, replace="LEARNING_RATE = 0.003"),)})
+        for find in ("LEARNING_RATE = 0.1\n", "LEARNING_RATE = 0.01"))
+    with OpenAIServer([tool(wrong.model_dump()), tool(right.model_dump())]) as server:
+        reply = await at(server).answer(request(output_type=Program))
+    assert reply.output == right and reply.retries == 1
+    said = str(server.requests[1]["messages"][-1])
+    assert "edit 1 of experiment.py: find does not occur" in said and "3| LEARNING_RATE = 0.01" in said
+    with OpenAIServer([tool(wrong.model_dump())]) as server, pytest.raises(ModelOutputInvalid) as caught:
+        await at(server).answer(request(output_type=Program))
+    assert len(server.requests) == 3
+    assert "edit 1 of experiment.py" in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.asyncio

@@ -137,7 +137,7 @@ def test_the_programs_of_the_kept_run_are_found_honest() -> None:
     programs = [Program.model_validate(one.answer) for one in exchange() if one.role == "code"]
     assert len(programs) == 4
     for program in programs:  # weights are kept in a list and changed by index: that is training
-        assert check({"experiment.py": program.experiment, "plots.py": program.plots}, plan) == ()
+        assert check(program.tree({}), plan) == ()
     [figures] = [FigureScript.model_validate(one.answer) for one in exchange() if one.role == "figures"]
     for figure in figures.figures:
         assert check({"figure.py": f"{figures.script}\n{figure.code}"}, plots=["figure.py"]) == ()

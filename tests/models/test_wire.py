@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
+from models import roles
 from models.backend import Backend, Image, ModelRequest, Prompt
 from models.errors import ImagesRefused, ModelConfigError, ModelOutputInvalid, ModelRefused
 from models.failover import open_backend
@@ -32,7 +33,7 @@ class Count(BaseModel):
 
 def request(**changes: object) -> ModelRequest:
     fields: dict[str, object] = {
-        "role": "code", "inputs": CODE, "prompt": Prompt("You count. " * 400, "How many?"), "output_type": Count,
+        "role": roles.CODE, "inputs": CODE, "prompt": Prompt("You count. " * 400, "How many?"), "output_type": Count,
         "temperature": 0.5, "max_tokens": 100,
     }
     return ModelRequest(**{**fields, **changes})  # pyright: ignore[reportArgumentType]

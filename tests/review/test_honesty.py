@@ -6,7 +6,6 @@ import pytest
 
 from benchmarks.honesty import PLAN, report, wilson
 from benchmarks.planted import programs
-from models.roles.coding import Program
 from record.nouns.data import DatasetFacts, DatasetUse, Grade, Measurement, MetricSpec, Split
 from record.nouns.nodes import Finding
 from review.honesty import check
@@ -63,7 +62,7 @@ def test_offline_programs_pass(source: str) -> None:
 
 @pytest.mark.slow
 def test_whole_programs_of_studies_pass_with_their_plots() -> None:
-    program: Program = inputs.agenda_winner()
+    program = inputs.agenda_winner()
     assert check({"experiment.py": program.experiment, "plots.py": program.plots}, inputs.PLAN) == ()
     small = {"experiment.py": small_study.experiment(), "plots.py": small_study.plots()}
     assert check(small, small_study.PLAN) == ()

@@ -39,6 +39,7 @@ from record.nouns.figures import Aspect, FigureReview, PaperFigureReview
 from record.nouns.idea import Idea
 from record.nouns.nodes import Verdict
 from record.nouns.papers import Section
+from tests.programs import files
 
 IDEA = Idea.model_validate({
     "Name": "shrinkage", "Title": "Shrinking class means", "Short Hypothesis": "Shrinkage helps nearest means.",
@@ -141,8 +142,8 @@ def ablation(name: str) -> Ablation:
 
 def ablated(name: str) -> Program:
     """The program that measures an ablation by its arm."""
-    return Program(title=name, plan="nearest class means", varies=name, plots=plots(),
-                   experiment=experiment(shrinkage=0.0, conditions=name))
+    return Program(title=name, plan="nearest class means", varies=name, arms=(name,),
+                   files=files(experiment(shrinkage=0.0, conditions=name), plots()))
 
 
 def _ablation_plan(_: AblationPlanInputs) -> AblationPlan:
@@ -169,7 +170,7 @@ def _code(inputs: CodeInputs) -> Program:
         varies, source = f"SHRINKAGE={shrinkage}", experiment(shrinkage=shrinkage)
     elif inputs.kind == "ablate":
         return ablated(inputs.ablation.name if inputs.ablation is not None else "without-shrinkage")
-    return Program(title=varies, plan="nearest class means", varies=varies, experiment=source, plots=drawn)
+    return Program(title=varies, plan="nearest class means", varies=varies, files=files(source, drawn))
 
 
 def _plot(inputs: PlotInputs) -> Plots:

@@ -38,6 +38,7 @@ from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from stages.bench import Bench
 from stages.stage import NothingWorkedError, Research
+from tests.programs import files
 from tests.stages.small_study import IDEA, PLAN, experiment, plots, small_model
 
 pytestmark = pytest.mark.slow
@@ -51,7 +52,7 @@ FLAGS: dict[str, Any] = {
 
 
 def mended(_: ModelRequest) -> Program:
-    return Program(title="again", plan="as before", varies="", experiment=experiment(), plots=plots())
+    return Program(title="again", plan="as before", varies="", files=files(experiment(), plots()))
 
 
 class Paid(ScriptedModel):

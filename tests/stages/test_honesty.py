@@ -35,6 +35,7 @@ from stages.paper.appendix import incidents
 from stages.settings import PaperSettings
 from stages.shares import RunShares
 from stages.stage import NothingWorkedError
+from tests.programs import files
 from tests.stages.small_study import experiment
 from tests.stages.test_nodes import agenda, program_or_plots, search
 from tests.stages.test_prompt_inputs import Story, cells
@@ -49,8 +50,8 @@ async def test_a_suspect_node_is_debugged_and_disclosed(tmp_path: Path) -> None:
         if isinstance(request.inputs, CodeInputs):
             told.append(request.inputs)
             if request.inputs.kind != "debug":
-                return Program(title="typed", plan="typed", varies=f"a{request.inputs.ordinal}", experiment=TYPED,
-                               plots="# plots")
+                return Program(title="typed", plan="typed", varies=f"a{request.inputs.ordinal}",
+                               files=files(TYPED, "# plots"))
         return program_or_plots(request)
 
     bench, _ = search(tmp_path, lambda job: None, nodes=3, model=model)

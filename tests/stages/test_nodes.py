@@ -11,14 +11,16 @@ from pydantic import BaseModel
 from benchmarks.studies import SlowModel, bench_for, drawn, measured, program_of
 from models.backend import ModelRequest
 from models.errors import ContextTooLong, ModelOutputInvalid
-from models.roles.coding import CodeInputs
+from models.roles.coding import CodeInputs, Program
 from models.roles.figures import PlotInputs, Plots
+from record.edits import Edit
 from record.nouns.nodes import ErrorClass, Failure, Node
 from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings, StageLimits
 from stages.bench import Bench
 from stages.stage import Research
+from tests.programs import whole
 
 Script = Callable[[Job], Outcome | None]
 
@@ -117,6 +119,29 @@ async def test_a_hopeless_attempt_is_pruned_and_not_debugged(tmp_path: Path) -> 
     first, *others = await agenda(bench)
     assert (first.status, len(first.attempts)) == ("pruned", 1) and "hopeless in n0004/1" in first.reasons[0]
     assert all(node.kind == "improve" and node.parent == "n0001" for node in others)
+
+
+BAD = Program(title="bad", plan="p", varies="v")
+
+
+@pytest.mark.parametrize(("bad", "said"), [
+    (BAD, "no code was written"), (BAD.model_copy(update={"nothing_left": "All is done."}), "All is done."),
+    (BAD.model_copy(update={"files": whole({"../../run.db": "x"})}), "'../../run.db' leads out of the tree"),
+    (BAD.model_copy(update={"files": whole({"/etc/passwd": "x"})}), "leads out of the tree"),
+    (BAD.model_copy(update={"files": whole({"big.csv": "1" * 1_000_001})}), "has 1000001 bytes"),
+    (BAD.model_copy(update={"removed": ("experiment.py",)}), "there is no experiment.py"),
+    (BAD.model_copy(update={"edits": (Edit(path="experiment.py", find="RATE = 7", replace=""),)}), "does not occur")])
+async def test_a_program_that_is_none_is_one_clear_failure_of_its_node(
+        tmp_path: Path, bad: Program, said: str) -> None:
+    def model(request: ModelRequest) -> BaseModel:
+        wrong = isinstance(request.inputs, CodeInputs) and request.inputs.ordinal == 0
+        return bad if wrong else program_or_plots(request)
+
+    bench, _ = search(tmp_path, lambda _: None, nodes=2, model=model)
+    first, second = await agenda(bench)
+    assert first.failure is not None and first.failure.kind == "no answer" and said in first.failure.message
+    assert first.status == "buggy" and second.status == "good" and "\n" not in first.failure.message
+    assert not bench.folder.source(first.id).exists() and not list(tmp_path.parent.glob("run.db"))
 
 
 @pytest.mark.parametrize("error", [

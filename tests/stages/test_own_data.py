@@ -58,7 +58,8 @@ class OnOther(OneModel):
             return replace(reply, output=reply.output.model_copy(update={"datasets": (DatasetUse(name=self.dataset),)}))
         if isinstance(reply.output, Program):
             return replace(reply, output=reply.output.model_copy(update={
-                "experiment": self._turned(reply.output.experiment)}))
+                "files": tuple(one.model_copy(update={"text": self._turned(one.text)}) if one.path == "experiment.py"
+                               else one for one in reply.output.files)}))
         return reply
 
     def _turned(self, source: str) -> str:

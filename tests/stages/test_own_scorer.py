@@ -15,8 +15,9 @@ from models.roles.coding import CodeInputs, Program
 from models.roles.planning import PlanInputs
 from record.nouns.data import DataPlan, DatasetUse, MetricSpec
 from sandbox.errors import DatasetError
+from tests.programs import files
 from tests.sandbox.test_evaluation import WALK
-from tests.stages.small_study import IDEA, small_model
+from tests.stages.small_study import IDEA, plots, small_model
 from tests.stages.test_own_data import LEAST, one_works, ran
 
 POLICIES = """
@@ -72,7 +73,7 @@ class Walker(OneModel):
                 "datasets": (DatasetUse(name="grid"),),
                 "metrics": (MetricSpec(name="steps", title="steps to the goal", higher_is_better=False),)}))
         if isinstance(reply.output, Program):
-            return replace(reply, output=reply.output.model_copy(update={"experiment": POLICIES}))
+            return replace(reply, output=reply.output.model_copy(update={"files": files(POLICIES, plots())}))
         return reply
 
 

@@ -201,7 +201,7 @@ async def test_an_item_that_the_compared_arms_answer_is_said_to_be_so(
 
 
 def declining(_: CodeInputs) -> Program:
-    return Program(title="", plan="", varies="", experiment="", plots="", nothing_left="The grids hold the best rates.")
+    return Program(title="", plan="", varies="", nothing_left="The grids hold the best rates.")
 
 
 async def test_who_tunes_may_say_that_nothing_is_left_and_the_stage_is_over(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,17 +43,42 @@ def code_inputs(stage: StageName = "preliminary", kind: NodeKind = "draft", **ch
                       lab_reference="").model_copy(update=changes)
 
 
-def brief(program: Program, failure: Failure | None = None, kind: NodeKind = "draft") -> NodeBrief:
-    return NodeBrief(id="n1", kind=kind, plan=program.plan, failure=failure,
-                     files={"experiment.py": program.experiment, "plots.py": program.plots})
+@dataclass(frozen=True)
+class Made:
+    """A program with the files that it makes of its parent's."""
+
+    program: Program
+    files: dict[str, str]
+
+    @property
+    def experiment(self) -> str:
+        return self.files["experiment.py"]
+
+    @property
+    def plots(self) -> str:
+        return self.files["plots.py"]
+
+    @property
+    def varies(self) -> str:
+        return self.program.varies
 
 
-def agenda_winner() -> Program:
+def made(inputs: CodeInputs) -> Made:
+    """What role `code` writes, applied to what it was shown."""
+    program = code(inputs)
+    return Made(program, program.tree(inputs.parent.files if inputs.parent else {}))
+
+
+def brief(one: Made, failure: Failure | None = None, kind: NodeKind = "draft") -> NodeBrief:
+    return NodeBrief(id="n1", kind=kind, plan=one.program.plan, failure=failure, files=one.files)
+
+
+def agenda_winner() -> Made:
     """A sound draft that took up every agenda item, one after another."""
-    program = code(code_inputs(ordinal=1))
+    one = made(code_inputs(ordinal=1))
     for ordinal, item in enumerate(IDEA.experiments):
-        program = code(code_inputs("agenda", "improve", ordinal=4 * ordinal, item=item, parent=brief(program)))
-    return program
+        one = made(code_inputs("agenda", "improve", ordinal=4 * ordinal, item=item, parent=brief(one)))
+    return one
 
 
 def statistics(ablations: tuple[str, ...] = ()) -> tuple[Statistic, ...]:

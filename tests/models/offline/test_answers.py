@@ -11,7 +11,6 @@ from pydantic import BaseModel
 
 from models.backend import ModelRequest, Prompt
 from models.errors import CatalogueError
-from models.offline.coding import code
 from models.offline.researcher import ANSWERS, OfflineResearcher
 from models.offline.writing import outlined, write
 from models.roles import ROLES
@@ -37,7 +36,7 @@ from record.nouns.nodes import Verdict
 from stages.paper.outline import groups, section_inputs
 from tests.models.examples import INPUTS
 from tests.models.ideation_examples import INPUTS as IDEATION
-from tests.models.offline.inputs import IDEA, PLAN, code_inputs, plan_inputs, statistics, write_inputs
+from tests.models.offline.inputs import IDEA, PLAN, code_inputs, made, plan_inputs, statistics, write_inputs
 
 ARRAYS = tuple(ArrayBrief(path=f"inputs/{node}/{kind}__digits__{arm}__noise20.npy", shape=(40, 2), dtype="float64")
                for node in ("n5", "n6") for kind in ("loss", "fitted") for arm in ("baseline", "method"))
@@ -64,7 +63,7 @@ FIGURES = FiguresInputs(idea=IDEA, data_plan=PLAN, arrays=ARRAYS, statistics=sta
                         example_plots="", lab_reference="",
                         ablations=tuple(f"without-smoothing@{level.name}" for level in PLAN.levels))
 REPLOT = PlotInputs(data_plan=PLAN, purpose="replot", arrays=(), complaints=("Panel 1 has no y label.",),
-                    plots=code(code_inputs(ordinal=2)).plots, lab_reference="")
+                    plots=made(code_inputs(ordinal=2)).plots, lab_reference="")
 
 
 def improved(*_: str) -> tuple[Any, bool]:
@@ -137,8 +136,10 @@ def test_a_replot_labels_the_axes_that_lack_a_label() -> None:
     fixed = ask("plot", REPLOT, Plots)
     assert isinstance(fixed, Plots)
     assert "set_ylabel" not in REPLOT.plots.partition("def draw_losses")[2].partition("def draw_reliability")[0]
-    assert fixed.plots.count("axis.set_ylabel(") == fixed.plots.count("axis.set_xlabel(") == 2
-    ast.parse(fixed.plots)
+    script = fixed.script(REPLOT.plots)
+    assert script.count("axis.set_ylabel(") == script.count("axis.set_xlabel(") == 2 and not fixed.plots
+    assert len(fixed.model_dump_json()) < len(script) / 10, "it answers with an edit"
+    ast.parse(script)
 
 
 def test_a_replot_for_another_reason_is_drawn_anew() -> None:

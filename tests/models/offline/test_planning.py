@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from models.offline.coding import code
 from models.offline.planning import ablation_plan, missing_ablations
 from models.offline.study import the_study
 from models.roles.planning import AblationPlanInputs, MissingAblations, MissingAblationsInputs
@@ -12,7 +11,7 @@ from record.ablation import Ablation
 from record.nouns.papers import Draft, Section
 from record.trials import Trial
 from stages.planned_ablations import answers_to_risks, sift
-from tests.models.offline.inputs import IDEA, PLAN, agenda_winner, brief, code_inputs
+from tests.models.offline.inputs import IDEA, PLAN, agenda_winner, brief, code_inputs, made
 
 
 def plan_inputs(most: int = 5) -> AblationPlanInputs:
@@ -40,7 +39,7 @@ def test_a_plan_is_usable_as_it_is_and_answers_every_risk(most: int) -> None:
 def test_a_planned_ablation_is_what_its_program_takes_out() -> None:
     parent = brief(agenda_winner())
     for one in ablation_plan(plan_inputs()).ablations:
-        program = code(code_inputs("ablation", "ablate", item=one.item, ablation=one, parent=parent))
+        program = made(code_inputs("ablation", "ablate", item=one.item, ablation=one, parent=parent))
         assert program.varies == one.name and f'"{one.name}": ' in program.experiment
 
 

@@ -12,28 +12,29 @@ from models.offline.coding import code, sound_draft
 from models.offline.repairing import repair
 from models.offline.scripts import constant
 from models.offline.study import the_study
-from models.roles.coding import NodeLine, Program
+from models.roles.coding import NodeLine
 from record.nouns.nodes import ErrorClass, Failure, NodeKind, StageName
 from record.syntax import constants_of
-from tests.models.offline.inputs import IDEA, PLAN, agenda_winner, brief, code_inputs
+from tests.models.offline.inputs import IDEA, PLAN, Made, agenda_winner, brief, code_inputs, made
 
 SOUND = 1
 """The ordinal of a draft without faults."""
 
 
-def children(stage: StageName, kind: NodeKind, count: int, parent: Program) -> list[Program]:
+def children(stage: StageName, kind: NodeKind, count: int, parent: Made) -> list[Made]:
     """Programs of one kind, each told of those before it; agenda items and risks in turn."""
-    made: list[Program] = []
+    found: list[Made] = []
     items = IDEA.experiments if stage == "agenda" else IDEA.risks if stage == "ablation" else ("",)
     for ordinal in range(count):
-        siblings = tuple(NodeLine(id="s", kind=kind, varies=one.varies, outcome="1.0") for one in made)
+        siblings = tuple(NodeLine(id="s", kind=kind, varies=one.varies, outcome="1.0") for one in found)
         item = items[ordinal % len(items)] if ordinal < len(items) else ""
-        made.append(code(code_inputs(stage, kind, ordinal=ordinal, item=item, parent=brief(parent), siblings=siblings)))
-    return made
+        found.append(made(code_inputs(
+            stage, kind, ordinal=ordinal, item=item, parent=brief(parent), siblings=siblings)))
+    return found
 
 
-def every_program() -> list[Program]:
-    drafts = [code(code_inputs(ordinal=k)) for k in range(21)]
+def every_program() -> list[Made]:
+    drafts = [made(code_inputs(ordinal=k)) for k in range(21)]
     parent = drafts[SOUND]
     winner = agenda_winner()
     return [*drafts, *children("tuning", "tune", 12, parent), *children("preliminary", "improve", 4, parent),
@@ -56,7 +57,7 @@ def test_the_same_inputs_have_the_same_answer() -> None:
 
 
 def test_drafts_differ_and_a_documented_share_is_faulty() -> None:
-    drafts = [code(code_inputs(ordinal=k)) for k in range(10)]
+    drafts = [made(code_inputs(ordinal=k)) for k in range(10)]
     assert len({draft.experiment for draft in drafts}) == 10
     sound = [sound_draft(the_study(), code_inputs(ordinal=k)) for k in range(5)]
     faulty = [draft for draft, right in zip(drafts, sound, strict=False) if draft.experiment != right.experiment]
@@ -65,10 +66,10 @@ def test_drafts_differ_and_a_documented_share_is_faulty() -> None:
 
 
 def test_tuning_changes_one_constant_for_all_arms_and_adds_a_second_dataset() -> None:
-    parent = code(code_inputs(ordinal=SOUND))
-    made = children("tuning", "tune", 12, parent)
-    assert len({program.varies for program in made}) == 12
-    for program in made:
+    parent = made(code_inputs(ordinal=SOUND))
+    found = children("tuning", "tune", 12, parent)
+    assert len({program.varies for program in found}) == 12
+    for program in found:
         name, _, value = program.varies.partition("=")
         before, after = constants_of(parent.experiment), constants_of(program.experiment)
         assert {key for key in after if after[key] != before[key]} == {name, "DATASETS"}
@@ -89,18 +90,19 @@ def test_the_agenda_is_cumulative_and_always_covers_the_plan() -> None:
     assert constant(winner.experiment, "EPOCHS") == 60
     assert constant(winner.experiment, "DATASETS") == [use.name for use in PLAN.datasets]
     assert '"baseline": {' in winner.experiment and '"method": {' in winner.experiment
-    again = code(code_inputs("agenda", "improve", ordinal=8, item=IDEA.experiments[1], parent=brief(winner)))
+    again = made(code_inputs("agenda", "improve", ordinal=8, item=IDEA.experiments[1], parent=brief(winner)))
     assert again.experiment.count("lab.save(f\"confidence__") == 1
 
 
 def test_an_ablation_trains_one_arm_and_keeps_all_else() -> None:
     winner = agenda_winner()
-    made = children("ablation", "ablate", 12, winner)
-    arms = [re.findall(r'^    "([\w-]+)": \{', body(one.experiment, "ARMS"), flags=re.MULTILINE) for one in made]
+    found = children("ablation", "ablate", 12, winner)
+    arms = [re.findall(r'^    "([\w-]+)": \{', body(one.experiment, "ARMS"), flags=re.MULTILINE) for one in found]
     assert all(len(names) == 1 and names[0].startswith("without-") for names in arms)
     assert len({names[0] for names in arms}) == 12
     assert arms[0] == ["without-clean-dev"]  # what the idea's first risk asks for
-    for program in made:
+    for program in found:
+        assert program.program.arms == (program.varies,)
         kept = program.experiment.replace(body(program.experiment, "ARMS"), "").partition("# --- network")[2]
         assert kept == winner.experiment.partition("# --- network")[2]
 
@@ -108,10 +110,10 @@ def test_an_ablation_trains_one_arm_and_keeps_all_else() -> None:
 @pytest.mark.parametrize(
     ("ordinal", "kinds"), [(0, ["shape"]), (3, ["no measurement"]), (4, ["shape", "no measurement"])])
 def test_repairs_follow_the_failure_that_is_reported(ordinal: int, kinds: list[ErrorClass]) -> None:
-    program = code(code_inputs(ordinal=ordinal))
+    program = made(code_inputs(ordinal=ordinal))
     for kind in kinds:
         failure = Failure(kind=kind, message="it failed")
-        program = code(code_inputs(kind="debug", parent=brief(program, failure)))
+        program = made(code_inputs(kind="debug", parent=brief(program, failure)))
     sound = sound_draft(the_study(), code_inputs(ordinal=ordinal)).experiment
     assert [line for line in sound.splitlines() if line not in program.experiment.splitlines()] == []
     assert program.experiment.count("lab.submit(") == 2
@@ -120,11 +122,16 @@ def test_repairs_follow_the_failure_that_is_reported(ordinal: int, kinds: list[E
 def test_a_failure_without_a_known_repair_has_a_way_on() -> None:
     winner = agenda_winner()
     fallback = sound_draft(the_study(), code_inputs(ordinal=1))
-    slow = repair(the_study(), brief(winner, Failure(kind="timeout", message="too slow")), fallback)
-    assert constant(slow.experiment, "EPOCHS") == 30 and "epochs is halved" in slow.plan
-    large = repair(the_study(), brief(winner, Failure(kind="memory", message="too large")), fallback)
-    assert constant(large.experiment, "BATCH") == 32
-    odd = repair(the_study(), brief(winner, Failure(kind="other", message="NameError")), fallback)
+
+    def mended(kind: ErrorClass) -> Made:
+        program = repair(the_study(), brief(winner, Failure(kind=kind, message="it failed")), fallback)
+        return Made(program, program.tree(winner.files))
+
+    slow = mended("timeout")
+    assert constant(slow.experiment, "EPOCHS") == 30 and "epochs is halved" in slow.program.plan
+    assert [(one.find, one.replace) for one in slow.program.edits] == [("EPOCHS = 60\n", "EPOCHS = 30\n")]
+    assert constant(mended("memory").experiment, "BATCH") == 32
+    odd = mended("other")
     assert constant(odd.experiment, "DATASETS") == ["digits", "breast_cancer", "wine"]
     assert odd.plots == fallback.plots
 

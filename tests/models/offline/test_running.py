@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from models.offline.coding import code
 from models.offline.plotting import figures, plot
-from models.roles.coding import Program
 from models.roles.figures import ArrayBrief, FiguresInputs, PlotInputs
 from record.nouns.nodes import ErrorClass
 from review.figures import lint, refusing
@@ -22,7 +20,7 @@ from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome
 from sandbox.settings import SandboxSettings
 from tests.models.offline.final import draw_final
-from tests.models.offline.inputs import IDEA, PLAN, agenda_winner, brief, code_inputs, statistics
+from tests.models.offline.inputs import IDEA, PLAN, Made, agenda_winner, brief, code_inputs, made, statistics
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +35,7 @@ class Kitchen:
     executor: LocalExecutor
     base: Path
 
-    async def run(self, program: Program, name: str, seed: int = 11) -> Outcome:
+    async def run(self, program: Made, name: str, seed: int = 11) -> Outcome:
         return await self.executor.run(Job(
             name=name, folder=self.base / name, source={"experiment.py": program.experiment}, seed=seed, timeout=120.0,
             datasets=NAMES))
@@ -68,10 +66,10 @@ async def kitchen(data: Path, tmp_path: Path) -> AsyncIterator[Kitchen]:
     await executor.close()
 
 
-def short(program: Program, epochs: int = 3) -> Program:
+def short(program: Made, epochs: int = 3) -> Made:
     """The program with few epochs, so that the suite stays brisk; nothing else is changed."""
     lines = [f"EPOCHS = {epochs}" if line.startswith("EPOCHS = ") else line for line in program.experiment.splitlines()]
-    return program.model_copy(update={"experiment": "\n".join(lines) + "\n"})
+    return replace(program, files=program.files | {"experiment.py": "\n".join(lines) + "\n"})
 
 
 def findings(outcome: Outcome) -> list[str]:
@@ -80,12 +78,12 @@ def findings(outcome: Outcome) -> list[str]:
 
 
 async def test_a_draft_with_two_mistakes_fails_as_documented_and_is_mended_in_two_steps(kitchen: Kitchen) -> None:
-    program = short(code(code_inputs(ordinal=4)))
+    program = short(made(code_inputs(ordinal=4)))
     expected: list[ErrorClass] = ["shape", "no measurement"]
     for number, kind in enumerate(expected):
         failure = (await kitchen.run(program, f"try{number}")).failure
         assert failure is not None and failure.kind == kind
-        program = code(code_inputs(kind="debug", parent=brief(program, failure)))
+        program = made(code_inputs(kind="debug", parent=brief(program, failure)))
     outcome = await kitchen.run(program, "mended")
     assert outcome.failure is None
     assert {(m.dataset, m.condition) for m in outcome.measurements} == {("digits", c) for c in PLAN.conditions}
@@ -94,19 +92,19 @@ async def test_a_draft_with_two_mistakes_fails_as_documented_and_is_mended_in_tw
 
 @pytest.mark.bench  # tests/stages/test_whole_run.py has a figure drawn again
 async def test_refused_plots_are_mended_from_the_findings_of_the_lint(kitchen: Kitchen) -> None:
-    program = short(code(code_inputs(ordinal=2)))
+    program = short(made(code_inputs(ordinal=2)))
     assert (await kitchen.run(program, "draft")).failure is None
     complaints = findings(await kitchen.plot(program.plots, "refused", "draft"))
     assert complaints and all("no y label" in complaint for complaint in complaints)
     again = plot(PlotInputs(data_plan=PLAN, purpose="replot", arrays=(), plots=program.plots, lab_reference="",
                             complaints=tuple(complaints)))
-    assert findings(await kitchen.plot(again.plots, "replotted", "draft")) == []
+    assert findings(await kitchen.plot(again.script(program.plots), "replotted", "draft")) == []
 
 
 @pytest.mark.bench
 async def test_winner_ablation_aggregate_and_final_figures_from_end_to_end(kitchen: Kitchen) -> None:
     winner = short(agenda_winner())
-    ablation = code(code_inputs("ablation", "ablate", item=IDEA.risks[0], parent=brief(winner)))
+    ablation = made(code_inputs("ablation", "ablate", item=IDEA.risks[0], parent=brief(winner)))
     done = await asyncio.gather(
         kitchen.run(winner, "n1", 11), kitchen.run(winner, "n2", 12), kitchen.run(ablation, "ablated", 11))
     assert [outcome.failure for outcome in done] == [None] * 3

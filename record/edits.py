@@ -1,0 +1,168 @@
+"""How a node's source follows from its parent's: whole files, edits that must match exactly once, deletions."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+
+from pydantic import Field
+
+from record.nouns.frozen import Frozen
+from record.source import SourceError, check_source
+
+SHOWN = 12
+"""Lines of a file that a miss shows."""
+LONGEST = 2000
+"""Characters of a text that is looked for that are compared, and lines of a file."""
+
+
+class File(Frozen):
+    """A whole file."""
+
+    path: str = Field(description="relative to the root, with / between: experiment.py, arms/method.py")
+    text: str
+
+
+class Change(Frozen):
+    """A piece of a file, and what takes its place."""
+
+    find: str = Field(description="whole lines as they stand in the file, to the last blank; they must occur in it "
+                                  "exactly once, so quote as many as that takes")
+    replace: str = Field(description="what stands there instead; empty: nothing")
+
+
+class Edit(Change):
+    """A change of one of the parent's files. Several of one file are made in their order."""
+
+    path: str = Field(description="a file of the parent")
+
+
+def applied(
+    before: Mapping[str, str], *, files: Sequence[File] = (), edits: Sequence[Edit] = (), removed: Iterable[str] = (),
+) -> dict[str, str]:
+    """The files that an answer makes of those before it. Raises `SourceError`, which names every miss."""
+    made = {path: text for path, text in before.items() if path not in set(removed)}
+    misses = [f"removed: there is no file {path!r}, only {_names(before)}" for path in removed if path not in before]
+    whole = [one.path for one in files]
+    misses += [f"{path!r} is given twice in files" for path in sorted(set(whole)) if whole.count(path) > 1]
+    made |= {one.path: one.text for one in files}
+    for path in dict.fromkeys(one.path for one in edits):
+        own = [one for one in edits if one.path == path]
+        if path in whole:
+            misses.append(f"{path!r} is given whole and edited: do one of both")
+        elif path not in made:
+            misses.append(f"edits: there is no file {path!r}, only {_names(made)}; a new one goes into files")
+        else:
+            made[path], missed = _changed(made[path], own, path)
+            misses += missed
+    if misses:
+        raise SourceError("\n".join(misses))
+    check_source(made)
+    return made
+
+
+def changed(text: str, changes: Sequence[Change], path: str) -> str:
+    """A file after some changes of it. Raises `SourceError`, which names every miss."""
+    made, misses = _changed(text, changes, path)
+    if misses:
+        raise SourceError("\n".join(misses))
+    return made
+
+
+def _changed(text: str, changes: Sequence[Change], path: str) -> tuple[str, list[str]]:
+    """The text after the changes that match, and what is said of each that does not."""
+    misses: list[str] = []
+    for number, one in enumerate(changes, 1):
+        places = _places(text, one.find)
+        if len(places) == 1:
+            text = text[: places[0]] + one.replace + text[places[0] + len(one.find) :]
+        else:
+            misses.append(f"edit {number} of {path}: {_why(text, one.find, places)}")
+    return text, misses
+
+
+def _places(text: str, find: str) -> list[int]:
+    """Where a text occurs, overlaps included; nowhere where it is empty."""
+    found: list[int] = []
+    at = text.find(find) if find else -1
+    while at >= 0:
+        found.append(at)
+        at = text.find(find, at + 1)
+    return found
+
+
+def _why(text: str, find: str, places: Sequence[int]) -> str:
+    if not find.strip():
+        return "find is empty: quote the lines to replace, or give the whole file in files"
+    if places:
+        lines = [text.count("\n", 0, at) + 1 for at in places]
+        shown = ", ".join(map(str, lines[:SHOWN])) + (", ..." if len(lines) > SHOWN else "")
+        return (f"find occurs {len(places)} times, at lines {shown}: quote more of the lines around the one that is "
+                f"meant ({find.strip().splitlines()[0][:80]!r})")
+    return f"find does not occur ({find.strip().splitlines()[0][:80]!r}); nearest is\n{_nearest(text, find)}"
+
+
+def _nearest(text: str, find: str) -> str:
+    """The lines of a text that are most like what was looked for, each with its number."""
+    lines, wanted = text.splitlines(), find.strip("\n")[:LONGEST]
+    size = min(max(1, wanted.count("\n") + 1), len(lines))
+    if not size:
+        return "nothing: the file is empty"
+    match = difflib.SequenceMatcher(b=wanted, autojunk=False)
+
+    def likeness(at: int, quick: bool) -> float:
+        match.set_seq1("\n".join(lines[at : at + size])[:LONGEST])
+        return match.quick_ratio() if quick else match.ratio()
+
+    starts = sorted(range(min(len(lines) - size + 1, LONGEST)), key=lambda at: -likeness(at, quick=True))[:10]
+    best = max(starts, key=lambda at: likeness(at, quick=False))
+    return "\n".join(f"{number:5d}| {line[:200]}" for number, line in enumerate(
+        lines[best : best + min(size, SHOWN)], best + 1))
+
+
+def _names(files: Iterable[str]) -> str:
+    return ", ".join(sorted(files)[:20]) or "none"
+
+
+# --- edits from two texts -------------------------------------------------------------------------------------------
+
+
+def changes_between(old: str, new: str) -> tuple[Change, ...]:
+    """Changes in whole lines that make `new` of `old`; one of everything where no line stays. `old` is not empty."""
+    lines, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    made: list[Change] = []
+    shift = 0
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, lines, after, autojunk=False).get_opcodes():
+        if tag != "equal":
+            low, high = _unique(lines, a + shift, b + shift)
+            into = [*lines[low : a + shift], *after[c:d], *lines[b + shift : high]]
+            made.append(Change(find="".join(lines[low:high]), replace="".join(into)))
+            lines[a + shift : b + shift] = after[c:d]
+            shift += (d - c) - (b - a)
+    return tuple(made)
+
+
+def _unique(lines: Sequence[str], low: int, high: int) -> tuple[int, int]:
+    """The few lines around some that occur once, one above and one below in turn; all of them where none do."""
+    text, up = "".join(lines), True
+    while len(_places(text, "".join(lines[low:high]))) != 1 and (low > 0 or high < len(lines)):
+        above = low > 0 and (up or high == len(lines))
+        low, high, up = (low - 1, high, False) if above else (low, high + 1, True)
+    return low, high
+
+
+def edits_between(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[
+        tuple[File, ...], tuple[Edit, ...], tuple[str, ...]]:
+    """Files, edits and deletions by which `applied` makes one tree of another: of each file what is shorter."""
+    files: list[File] = []
+    edits: list[Edit] = []
+    for path, text in after.items():
+        old = before.get(path, "")
+        if path in before and old == text:
+            continue
+        own = [Edit(path=path, find=one.find, replace=one.replace) for one in changes_between(old, text)] if old else []
+        if own and sum(len(one.find) + len(one.replace) for one in own) < len(text):
+            edits += own
+        else:
+            files.append(File(path=path, text=text))
+    return tuple(files), tuple(edits), tuple(path for path in before if path not in after)
