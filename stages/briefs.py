@@ -18,7 +18,8 @@ from record.trials import ablation_of
 from search.score import datasets_of
 from search.tree import SEARCH_KINDS, View, view_of
 from stages.bench import Bench
-from stages.summaries import levels_of, means, memory, outcome
+from stages.summaries import means, memory, outcome
+from stages.tables import tables_of
 
 WHOLE = 2000
 """Characters of an ablation's means, for a judge who reads two ablations together."""
@@ -72,6 +73,7 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
         ablation=ablation_of(state, action.item) if action.stage == "ablation" else None,
         others=tuple(one for one in others if one.item != action.item), covered=covered, declinable=declinable,
         parent=node_brief(bench.folder, parent, view.replicates(parent.id)) if parent else None,
+        tables=tables_of([parent] if parent else [], bench.plan),
         common=common_failure(bench.folder, [view.nodes[name] for name in action.mends], bench.plan),
         siblings=siblings, rest=rest, spare=spare if spare is not None and spare < SHORT else None,
         in_flight=tuple(InFlight(id=node.id, kind=node.kind, item=items[node.decision]) for node in view.searching),
@@ -105,8 +107,8 @@ def feedback_inputs(bench: Bench, decided: Decided) -> FeedbackInputs:
         before=code_of(read_source(bench.folder.source(parent.id))) if parent and _sound(parent) else {},
         parent_measurements=parent.measurements if parent else (), stdout_tail=node.attempts[-1].stdout_tail,
         ablation=ablation_of(bench.state, action.item) if node.stage == "ablation" else None,
-        duty=duty_of(view), figures=node.reviews, levels=levels_of(node.measurements, bench.plan),
-        said=node.attempts[-1].said, ran=node.attempts, beside=tuple(
+        duty=duty_of(view), figures=node.reviews, tables=tables_of([node], bench.plan),
+        ran=node.attempts, beside=tuple(
             NodeLine(id=one.id, kind=one.kind, varies=one.varies, outcome=means(one, view.plan, WHOLE))
             for one in others if one.id != node.id))
 
@@ -149,7 +151,7 @@ def node_brief(folder: RunFolder, node: Node, replicates: Sequence[Node] = ()) -
     last = node.attempts[-1] if node.attempts else None
     return NodeBrief(
         id=node.id, kind=node.kind, plan=node.plan, varies=node.varies, files=files,
-        measurements=node.measurements, said=last.said if last else (), ran=node.attempts, advice=advice(node.reviews),
+        measurements=node.measurements, ran=node.attempts, advice=advice(node.reviews),
         analysis=node.verdict.analysis if node.verdict else "", checks=node.verdict.checks if node.verdict else (),
         next_step=node.verdict.next_step if node.verdict else "",
         failure=node.failure, stdout_tail=last.stdout_tail if last else "",

@@ -23,7 +23,8 @@ from search.score import coverage, diverged, gain, measured
 from search.tree import SEARCH_KINDS, View, unmarked, view_of
 from stages.bench import Bench
 from stages.briefs import node_line, statistic
-from stages.summaries import branch, failures, levels_of, levels_of_means
+from stages.summaries import branch, failures
+from stages.tables import tables_of_means
 
 FEWEST = 3
 """Replicates below which an interval is not shown: with two, its half-width is nine standard deviations."""
@@ -143,15 +144,12 @@ def summary_inputs(bench: Bench, stage: StageName, k: int) -> SummaryInputs:
     """What the report is written from: the record as decision k, to write it, saw it, now as on any later day.
 
     Shown are the claims on validation of the best and of the ablated variants, each condition of the first node that
-    measured it, and what the node that goes on, or the ablations, said of themselves on dev.
+    measured it, and what these nodes said of themselves on dev.
     """
     state, plan = _as_decided(bench, stage, k), bench.plan
     last = state.stages[stage].settlement(k)
     best = state.nodes.get(last[1].best or "") if last is not None else None
     tops = ([best] if best else []) + (ablations(state) if stage == "ablation" else [])
-    spoke = [best] if best is not None and best.attempts else []
-    if stage == "ablation":
-        spoke = [node for node in state.stage_nodes(stage) if node.kind == "ablate" and node.status == "good"]
     planned = {metric.name: place for place, metric in enumerate(plan.metrics)}
     by_key: dict[str, Claim] = {}
     for claim in (claim for node in tops for claim in validation_claims(state, node.id) if claim.name in planned):
@@ -168,8 +166,7 @@ def summary_inputs(bench: Bench, stage: StageName, k: int) -> SummaryInputs:
         differences=tuple(one if one.n >= FEWEST else one.model_copy(update={"low": None, "high": None})
                           for one in differences(state, claims)),
         replicates_failed=sum(one.status != "good" for top in tops for one in replicates_of(state, top.id)),
-        levels=levels_of_means(shown, plan) or (levels_of(best.measurements, plan) if best else ()),
-        said=tuple(one for node in spoke for one in node.attempts[-1].said),
+        tables=tables_of_means(shown, (*tops[1:], *tops[:1]), plan),
         seedless=tuple(top.id for top in tops if ignores_seed(state, top.id)),
         branch=branch(state, best.id if best else None))
 

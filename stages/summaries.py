@@ -1,20 +1,19 @@
 """What prompts are told of a whole stage: of bounded size, however many nodes the stage has.
 
 Ordered by coverage and gain as `search` orders nodes, but without marks, costs and comparisons: those may change after
-a decision, and its prompt must not. Differences between levels are worked out here, so that no model subtracts by hand.
+a decision, and its prompt must not.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-from models.roles.assessing import Statistic
-from models.roles.coding import AcrossLevels, NodeLine, Rest
+from models.roles.coding import NodeLine, Rest
 from models.roles.writing import ClaimLine
 from record.fold.state import RunState
-from record.nouns.data import DataPlan, Measurement, arm_of, level_of
+from record.nouns.data import DataPlan
 from record.nouns.decisions import Expand
 from record.nouns.nodes import BranchStep, ErrorClass, Node, StageSummary
 from record.typeset import without_form
@@ -114,34 +113,6 @@ def _fitting(texts: Sequence[str], limit: int, *, between: int) -> list[str]:
 def _cut(text: str, limit: int) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= limit else flat[: limit - 4] + " ..."
-
-
-Quantity = tuple[str, str, str]
-"""(dataset, condition, metric)."""
-
-
-def levels_of(measured: Iterable[Measurement], plan: DataPlan) -> tuple[AcrossLevels, ...]:
-    """The primary metric of every arm from the plan's first level to its others; nothing where it has no levels."""
-    return _across({(one.dataset, one.condition, one.name): one.value for one in measured}, plan)
-
-
-def levels_of_means(statistics: Sequence[Statistic], plan: DataPlan) -> tuple[AcrossLevels, ...]:
-    """The same of means over replicates: of each arm over the replicates that its node has."""
-    by_n = {one.n: [s for s in statistics if s.n == one.n] for one in statistics}
-    return tuple(line for n, some in by_n.items()
-                 for line in _across({(s.dataset, s.condition, s.name): s.mean for s in some}, plan, n=n))
-
-
-def _across(found: Mapping[Quantity, float], plan: DataPlan, *, n: int = 1) -> tuple[AcrossLevels, ...]:
-    order = [level.name for level in plan.levels]
-    curves: dict[tuple[str, str], dict[str, float]] = {}
-    for (dataset, condition, name), value in found.items():
-        if name == plan.primary.name and level_of(condition) in order:
-            curves.setdefault((dataset, arm_of(condition)), {})[level_of(condition)] = value
-    return tuple(AcrossLevels(
-        dataset=dataset, arm=arm, name=plan.primary.name, level=order[0], value=curve[order[0]], n=n,
-        by={level: curve[level] - curve[order[0]] for level in order[1:] if level in curve})
-        for (dataset, arm), curve in curves.items() if order[0] in curve and len(curve) > 1)
 
 
 ERROR = 120

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from models.roles.coding import AcrossLevels, Duty, NodeBrief, NodeLine, Study
+from models.roles.coding import Duty, NodeBrief, NodeLine, Study, Tables
 from models.roles.role import Role
 from record.ablation import Ablation
 from record.claims.differences import Difference
@@ -27,8 +27,7 @@ class FeedbackInputs(Study):
                                                            "judged sound; else empty")
     measurements: tuple[Measurement, ...]
     parent_measurements: tuple[Measurement, ...] = ()
-    levels: tuple[AcrossLevels, ...] = Field(default=(), description="the primary metric from the first level on")
-    said: tuple[Measurement, ...] = Field(default=(), description="last words on train and dev, by its own account")
+    tables: Tables = Tables()
     ran: tuple[Attempt, ...] = Field(default=(), description="every execution of its code")
     beside: tuple[NodeLine, ...] = Field(default=(), description="finished nodes of other ablations, read with it")
     duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
@@ -111,8 +110,7 @@ class SummaryInputs(Study):
     selection: Selection | None = None
     statistics: tuple[Statistic, ...] = Field(default=(), description="metrics of the plan; no interval where n < 3")
     differences: tuple[Difference, ...] = Field(default=(), description="paired over seeds, for metrics of the plan")
-    levels: tuple[AcrossLevels, ...] = Field(default=(), description="the primary metric from the first level on")
-    said: tuple[Measurement, ...] = Field(default=(), description="of the best: last values, as its code reported them")
+    tables: Tables = Field(default=Tables(), description="of means over replicates; what is said, of the best")
     replicates_failed: int = 0
     seedless: tuple[str, ...] = Field(
         default=(), description="replicated nodes that gave the same values for every seed: their code ignores it")

@@ -32,16 +32,25 @@ class Study(Frozen):
     facts: tuple[DatasetFacts, ...] = Field(default=(), description="the datasets as they were materialised")
 
 
-class AcrossLevels(Frozen):
-    """What an arm's metric does from the first level of the factor to the others."""
+class Across(Frozen):
+    """What a metric does from the first arm to the others at one level, or from the first level to the others of one
+    arm."""
 
     dataset: str
-    arm: str
-    name: str
-    level: str = Field(description="the first one")
+    same: str = Field(description="the level, or the arm, that all of these share; empty where there are no levels")
+    name: str = Field(description="of the metric")
+    first: str = Field(description="the first arm, or level")
     value: float = Field(description="there")
-    by: dict[str, float] = Field(description="other level -> its value less that of the first")
+    by: dict[str, float] = Field(description="other arm, or level -> its value less that of the first")
     n: int = Field(default=1, description="runs that each value is the mean of")
+
+
+class Tables(Frozen):
+    """What the program works out of values of a node, and what its code said of itself (`_tables.md`)."""
+
+    arms: tuple[Across, ...] = Field(default=(), description="the primary metric from the first arm on")
+    levels: tuple[Across, ...] = Field(default=(), description="the primary metric from the first level on")
+    said: tuple[Measurement, ...] = Field(default=(), description="last words on train and dev, by its own account")
 
 
 class NodeBrief(Frozen):
@@ -54,7 +63,6 @@ class NodeBrief(Frozen):
     files: dict[str, str] = Field(default={}, description="path -> text; plots.py as it was accepted last")
     seconds: float | None = Field(default=None, description="wall clock of its code; None where time decides nothing")
     measurements: tuple[Measurement, ...] = ()
-    said: tuple[Measurement, ...] = Field(default=(), description="last words on train and dev, by its own account")
     ran: tuple[Attempt, ...] = Field(default=(), description="every execution of its code")
     analysis: str = ""
     checks: tuple[Check, ...] = Field(default=(), description="of its verdict")
@@ -157,6 +165,7 @@ class CodeInputs(Study):
     variation: int = Field(default=0, description="the number of a branch, whose choices are to differ; 0: none")
     duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
     parent: NodeBrief | None = None
+    tables: Tables = Field(default=Tables(), description="of the parent")
     common: CommonFailure | None = Field(default=None, description="of children of the parent, to be mended in it")
     siblings: tuple[NodeLine, ...] = Field(default=(), description="finished nodes: the best and the latest ones")
     rest: Rest | None = Field(default=None, description="the finished nodes that are not among the siblings")

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from models.roles.assessing import Statistic
-from models.roles.coding import Study
+from models.roles.coding import Study, Tables
 from models.roles.role import IMAGE_TOKENS, Role
 from record.edits import Change, changed
 from record.nouns.data import DataPlan, Measurement
@@ -114,6 +114,7 @@ class FiguresInputs(Study):
 
     arrays: tuple[ArrayBrief, ...]
     statistics: tuple[Statistic, ...] = Field(description="also in inputs/statistics.json, as a list of these objects")
+    tables: Tables = Field(default=Tables(), description="of these means; what is said, by the winning node")
     example_plots: str = Field(description="plots.py of the winning node, which shows what its arrays hold")
     ablations: tuple[str, ...] = Field(default=(), description="conditions that are ablations")
     synthetic: tuple[str, ...] = Field(default=(), description="datasets whose examples were generated")

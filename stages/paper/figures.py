@@ -37,6 +37,7 @@ from stages.nodes.plotting import PLOT_SECONDS, review_figures, typed_numbers
 from stages.paper.template import Template
 from stages.paper.versions import material_of
 from stages.stage import trusted_winner
+from stages.tables import tables_of_means
 
 HERE = Path(__file__).parent
 MODULE, STYLE = "figure_style.py", "paper.mplstyle"
@@ -120,7 +121,8 @@ async def _turn(bench: Bench, client: ModelClient, studio: Studio, drawn: _Drawn
     """Ask for the figures that are not there yet, draw them and look at them; False where no model gave any."""
     script = await client.usable(FIGURES, FiguresInputs(
         idea=bench.idea, data_plan=bench.plan, facts=bench.facts, arrays=await studio.canvas.briefs(),
-        statistics=studio.statistics, example_plots=node_brief(bench.folder, node).plots,
+        statistics=studio.statistics, tables=tables_of_means(studio.statistics, [node], bench.plan),
+        example_plots=node_brief(bench.folder, node).plots,
         ablations=ablation_conditions(bench.state),
         synthetic=tuple(sorted(generated(bench.state.datasets))), house=studio.style,
         lab_reference=plotting_reference(bench), keep=tuple(drawn.kept),

@@ -13,7 +13,7 @@ from models.roles.assessing import (
     SummaryInputs,
 )
 from models.roles.coding import (
-    AcrossLevels,
+    Across,
     CodeInputs,
     Duty,
     InFlight,
@@ -21,6 +21,7 @@ from models.roles.coding import (
     NodeLine,
     Program,
     Rest,
+    Tables,
 )
 from models.roles.exhibits import Exhibit, Pages, PreferInputs, ShownPaper
 from models.roles.figures import (
@@ -117,7 +118,10 @@ SAID = tuple(Measurement(name="chosen_rate", value=value, condition=condition, d
                          grade="logged") for condition, value in (("plain@n50", 0.01), ("margin@n50", 0.003)))
 RAN = (Attempt(number=1, seconds=120.0, limit=120.0, failure=Failure(kind="timeout", message="it took 120 s")),
        Attempt(number=2, seconds=61.5, limit=180.0, resumed=True))
-LEVELS = (AcrossLevels(dataset="digits", arm="margin", name="accuracy", level="n50", value=0.83, by={"n500": 0.12}),)
+TABLES = Tables(
+    arms=(Across(dataset="digits", same="n50", name="accuracy", first="plain", value=0.85, by={"margin": -0.02}),),
+    levels=(Across(dataset="digits", same="margin", name="accuracy", first="n50", value=0.83, by={"n500": 0.12}),),
+    said=SAID)
 DIFFERENCE = Difference(
     key="", name="accuracy", dataset="digits", condition="margin@n50", other="plain@n50", split="validation", mean=0.02,
     values=(0.0,) * 5, seeds=(), nodes=(), grade="scored", sd=0.01, low=0.008, high=0.032, called="improved",
@@ -128,7 +132,7 @@ PARENT = NodeBrief(
            "plots.py": "import numpy as np\n"},
     measurements=MEASUREMENTS, analysis="The penalty helped at fifty examples, with one seed.", failure=FAILURE,
     next_step="Lower the learning rate.", stdout_tail="plain@n50 dev accuracy 0.80\n",
-    said=SAID, ran=RAN, checks=(CHECK,), advice=("loss.png: The title is long.",),
+    ran=RAN, checks=(CHECK,), advice=("loss.png: The title is long.",),
 )
 BRANCH = (BranchStep(node="n1", stage="preliminary", kind="draft", varies="design", plan="A linear model."),
           BranchStep(node="n3", stage="preliminary", kind="debug", varies="design", plan="Its shapes mended."))
@@ -152,7 +156,7 @@ FIGURE = FinalFigure(name="accuracy-by-size", description="Accuracy of both arms
 CODE = CodeInputs(
     idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", kind="tune", goal="Tune one hyperparameter at a time.",
     ordinal=1, parent=PARENT, node_seconds=120.0, device="cuda (NVIDIA H200, 150 GB of memory, with bf16)",
-    lab_reference=LAB, packages=("numpy 2.4.6", "torch 2.13.0"),
+    tables=TABLES, lab_reference=LAB, packages=("numpy 2.4.6", "torch 2.13.0"),
     siblings=(NodeLine(id="n4", kind="tune", varies="LEARNING_RATE=0.1", outcome="digits plain 0.7"),
               NodeLine(id="n7", kind="tune", varies="EPOCHS=900", outcome="it took 120 s", error="timeout")),
     rest=Rest(worked=3, failed={"shape": 2, "no answer": 1}, tried=("EPOCHS=5", "WIDTH=8"), more=1),
@@ -213,7 +217,7 @@ INPUTS: dict[str, BaseModel] = {
         varies="LEARNING_RATE=0.003",
         code={"experiment.py": "LEARNING_RATE = 0.003\n"},
         measurements=MEASUREMENTS, parent_measurements=MEASUREMENTS[:2],
-        stdout_tail="done\n", duty=DUTY, levels=LEVELS, said=SAID, ran=RAN,
+        stdout_tail="done\n", duty=DUTY, tables=TABLES, ran=RAN,
         figures=(FigureReview(name="loss.png", readable=True, issues=("The title is long.",),
                               description="Losses fall."),),
     ),
@@ -228,7 +232,7 @@ INPUTS: dict[str, BaseModel] = {
     "summary": SummaryInputs(
         idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", ended="the limit of 3 nodes was reached", best="n5",
         best_plan="Learning rate down.", branch=BRANCH, reasons=("best accuracy",), statistics=STATISTICS,
-        replicates_failed=1, levels=LEVELS, said=SAID,
+        replicates_failed=1, tables=TABLES,
         nodes=(NodeLine(id="n5", kind="tune", varies="LEARNING_RATE=0.003", status="good", outcome="accuracy 0.82",
                         analysis="The lower rate helped both arms, with one seed.", checks=(CHECK,)),),
         selection=Selection(rule="the best one", arms=("plain", "margin"), cells=4, reference="n3", candidates=(
@@ -240,7 +244,7 @@ INPUTS: dict[str, BaseModel] = {
     ),
     "figures": FiguresInputs(
         idea=IDEA, data_plan=PLAN, facts=FACTS, arrays=ARRAYS, statistics=STATISTICS,
-        example_plots="import numpy as np\n", ablations=("no-warmup@n50",), lab_reference=LAB,
+        tables=TABLES, example_plots="import numpy as np\n", ablations=("no-warmup@n50",), lab_reference=LAB,
         complaints=("loss-curves: the legend covers data",),
         previous="pass\n",
         keep=("accuracy-by-size",), synthetic=("rings",),

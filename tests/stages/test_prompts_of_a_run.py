@@ -160,8 +160,8 @@ async def test_a_child_is_told_checks_advice_attempts_and_what_dev_says(tmp_path
     assert "several that move together" in said and "Free for experiments to choose: WIDTH, to 512." in said
     world.log.append(Settled(stage="agenda", best=first, ended="limit"))
     inputs = summary_inputs(world.bench, "agenda", world.log.state.last_decision + 1)
-    assert inputs.nodes[0].checks == (CHECK,) and inputs.said[0].name == "chosen_rate"
-    assert [(one.arm, one.by["a3"]) for one in inputs.levels] == [("sgd", -0.25), ("adam", -0.5)]
+    assert inputs.nodes[0].checks == (CHECK,) and inputs.tables.said[0].name == "chosen_rate"
+    assert [(one.same, one.by["a3"]) for one in inputs.tables.levels] == [("sgd", -0.25), ("adam", -0.5)]
 
 
 async def test_figures_may_show_validation_of_the_run_and_an_aggregate_of_each_replicate(tmp_path: Path) -> None:
