@@ -5,7 +5,7 @@ A node whose program does all at once owes no cells, and has none here.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from statistics import fmean
 from typing import Literal, NamedTuple
@@ -96,7 +96,7 @@ def all_cells(state: RunState) -> dict[str, tuple[CellStatus, ...]]:
 def _statuses(state: RunState, node: Node, owed: CellsOwed, runs: Iterable[CellRun]) -> tuple[CellStatus, ...]:
     """By its own last execution, else by the one that is taken over, else by what the last attempt says of it."""
     own = {run.key: run for run in runs}
-    lines = {line.cell: line for line in node.attempts[-1].cells} if node.attempts else {}
+    lines = node.attempts[-1].cells if node.attempts else ()
 
     def status(cell: Cell, key: str) -> CellStatus:
         if run := own.get(key):
@@ -105,7 +105,7 @@ def _statuses(state: RunState, node: Node, owed: CellsOwed, runs: Iterable[CellR
         if taken := owed.taken.get(key):
             by, run = state.cells.get(taken, ("", None))
             return CellStatus(cell, key, "taken over", run, node=by)
-        if line := lines.get(cell):
+        if line := next((line for line in lines if line.cell == cell), None):
             return CellStatus(cell, key, line.outcome, node=line.node, why=line.why)
         if node.finished:
             return CellStatus(cell, key, "left out", why="its node ended before it was run")
@@ -139,22 +139,24 @@ def totals_of(state: RunState, cells: Mapping[str, tuple[CellStatus, ...]]) -> C
 
 
 def _counted(cells: tuple[CellStatus, ...]) -> dict[str, int]:
-    outcomes = [one.outcome for one in cells]
-    names: tuple[CellOutcome, ...] = ("measured", "taken over", "failed", "left out", "waiting")
-    return {"owed": len(cells)} | {name.replace(" ", "_"): outcomes.count(name) for name in names}
+    found = Counter(one.outcome for one in cells)
+    return {"owed": len(cells), "measured": found["measured"], "taken_over": found["taken over"],
+            "failed": found["failed"], "left_out": found["left out"], "waiting": found["waiting"]}
 
 
 def seconds_left(cells: Iterable[CellStatus]) -> float | None:
     """Seconds that the waiting cells of a node are likely to compute: the mean of those measured of the same arm on the
     same dataset, else of all; None where none waits or none was measured."""
+    every, waiting = tuple(cells), list[Cell]()
+    if all(one.outcome != "waiting" for one in every):  # as it is of most nodes
+        return None
     by_kind: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-    waiting: list[Cell] = []
-    for one in cells:
+    for one in every:
         if one.outcome in ("measured", "taken over") and one.run is not None:
             by_kind[one.cell.dataset, one.cell.arm].append(one.run.seconds)
         elif one.outcome == "waiting":
             waiting.append(one.cell)
-    if not waiting or not by_kind:
+    if not by_kind:
         return None
     usual = fmean(seconds for kind in by_kind.values() for seconds in kind)
     return round(sum(fmean(by_kind.get((cell.dataset, cell.arm), [usual])) for cell in waiting), 3)

@@ -138,14 +138,23 @@ def context(state: RunState) -> dict[str, Any]:
                                   and node.id in replicable and not replicates_of(state, node.id)),
         "listed": _listed, "item": _item, "paid": paid, "ablation_rows": ablation_rows,
         "cells": (cells := all_cells(state)), "totals": totals_of(state, cells), "origins": _origins,
-        "retries": retries, "changed": changed, "seedless": seedless, "replicates_of": replicates_of,
-        "total_of": total_of}
+        "missing": _missing, "retries": retries, "changed": changed, "seedless": seedless,
+        "replicates_of": replicates_of, "total_of": total_of}
 
 
 def _origins(cells: Iterable[CellStatus]) -> str:
     """Where a node's cells were taken over from, as `4 of n0003, 2 of n0005`; empty where none was."""
     nodes = [one.node or "a node that is not there" for one in cells if one.outcome == "taken over"]
     return ", ".join(f"{nodes.count(node)} of {node}" for node in dict.fromkeys(nodes))
+
+
+def _missing(cells: Iterable[CellStatus]) -> dict[str, list[str]]:
+    """Of a node: how cells failed or were left out, and why -> those of which it is so."""
+    found: dict[str, list[str]] = {}
+    for one in cells:
+        if one.outcome in ("failed", "left out"):
+            found.setdefault(f"{one.outcome}, {one.why}", []).append(str(one.cell))
+    return found
 
 
 def _listed(head: str, *, caller: Callable[[], str]) -> str:

@@ -58,7 +58,7 @@ def test_the_appendix_says_what_taking_over_means_and_lists_what_is_missing() ->
         assert words in " ".join(text.split()), words
     listed = plain(incidents(state))
     assert "2 of n0001" in listed and "1 of n0001" in listed
-    assert "smooth@most on digits, left out: no time was left for it" in listed and "digits, diverged: " in listed
+    assert "left out, no time was left for it: smooth@most on digits" in listed and "failed, diverged: " in listed
     assert typed(appendix(state, []).replace("3pt", "")) == []
 
 
