@@ -5,14 +5,19 @@ A finding is `suspect` where an honest program has no reason to do so; what may 
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from record.nouns.data import DataPlan, DatasetFacts, Measurement
 from record.nouns.nodes import Finding
+from record.source import ENTRY
 from review.honesty import library as lib
 from review.honesty.arms import between_arms
 from review.honesty.flow import Flow, Sink, TooLongError
+from review.honesty.flow.modules import dotted, parsed
+from review.honesty.flow.walk import LONGEST
 from review.honesty.form import Lines, structural
 from review.honesty.internals import uses_of_internals
 from review.honesty.plotted import typed_figures
@@ -42,26 +47,33 @@ def check(
     of withheld rows unless the sources already have a finding of that kind.
     """
     hidden = withheld(plan, facts)
-    own = frozenset(name.partition("/")[0].removesuffix(".py") for name in sources if name.endswith(".py"))
+    found: list[Finding] = []
+    with suppress(*_UNREAD):
+        code = {path: text for path, text in sources.items() if path.endswith(".py") and path not in plots}
+        found += list(_experiment(code, plan, hidden))
+    for name in plots:
+        with suppress(*_UNREAD):
+            found += [one.model_copy(update={"file": name}) for one in list(typed_figures(sources.get(name, "")))]
     findings: dict[tuple[str, str, int], Finding] = {}
-    for name, source in sources.items():
-        if not name.endswith(".py"):
-            continue
-        try:
-            of_source = list(typed_figures(source) if name in plots else
-                             _experiment(Flow(source, own), source, plan, hidden))
-        except (SyntaxError, TooLongError, RecursionError):
-            continue
-        for finding in of_source:
-            findings.setdefault((name, finding.kind, finding.line), finding.model_copy(update={"file": name}))
+    for one in found:
+        findings.setdefault((one.file, one.kind, one.line), one)
     if any(finding.kind == KIND and finding.suspect for finding in findings.values()):
         return tuple(findings.values())
     return (*findings.values(), *unseen_in_record(measurements, hidden))
 
 
-def _experiment(flow: Flow, source: str, plan: DataPlan | None, hidden: Withheld) -> Iterable[Finding]:
+_UNREAD = (SyntaxError, TooLongError, RecursionError)
+"""What of code nothing can be said."""
+
+
+def _experiment(code: Mapping[str, str], plan: DataPlan | None, hidden: Withheld) -> Iterable[Finding]:
+    trees = parsed(code)
+    entry = next((path for path in (ENTRY, *trees) if path in trees), None)
+    if entry is None:
+        return
+    flow = Flow(trees[entry], {dotted(path): tree for path, tree in trees.items() if path != entry}, _arms(trees, plan))
     flow.run()
-    lines = Lines(source)
+    lines = Lines({entry: code[entry], **code})
     sinks = list(flow.sinks.values())
     wording = _words(plan)
     submissions = Submissions(lines, plan, flow.training, trained=any(
@@ -93,6 +105,13 @@ def _experiment(flow: Flow, source: str, plan: DataPlan | None, hidden: Withheld
     yield from structural(flow, sinks, lines, plan)
     yield from unseen_in_source(sinks, lines, hidden)
     yield from uses_of_internals(flow.tree, lines)
+
+
+def _arms(trees: Mapping[str, ast.Module], plan: DataPlan | None) -> tuple[str, ...]:
+    """The arms of the plan, and those that code names which take a part out."""
+    named = {one.value for tree in trees.values() for one in ast.walk(tree)
+             if isinstance(one, ast.Constant) and isinstance(one.value, str) and one.value.startswith("without-")}
+    return tuple(dict.fromkeys((*(arm.name for arm in plan.arms), *sorted(named))))[:LONGEST] if plan else ()
 
 
 def _words(plan: DataPlan | None) -> str:

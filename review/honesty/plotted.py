@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from record.nouns.nodes import Finding
+from record.source import PLOTS
 from record.syntax import parse
 from review.honesty.form import Lines
 
@@ -33,7 +34,7 @@ WRAPPERS = frozenset({"array", "asarray", "list", "tuple", "values", "sorted", "
 
 def typed_figures(source: str) -> Iterable[Finding]:
     """One finding a call that draws values typed into the script, or random ones."""
-    tree, lines = parse(source), Lines(source)
+    tree, lines = parse(source), Lines({PLOTS: source})
     held = {target.id: node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
             for target in node.targets if isinstance(target, ast.Name)}
     for node in ast.walk(tree):

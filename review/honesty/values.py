@@ -93,6 +93,10 @@ HELD_OUT: Tags = frozenset({Tag.VALIDATION, Tag.TEST})
 SPLITS: Tags = frozenset({Tag.TRAIN, Tag.DEV}) | HELD_OUT
 
 
+FILE = "of_file"
+"""The attribute by which a node of a syntax tree knows its file."""
+
+
 class Unknown(Enum):
     """There is no constant."""
 

@@ -86,6 +86,51 @@ def test_a_script_on_its_own_is_held_to_recorded_arrays(script: str) -> None:
     assert check({"loss.py": head + recorded}, plots=["loss.py"]) == ()
 
 
+@pytest.mark.parametrize(("entry", "path"), [
+    ("from work import *\n", "work.py"), ("import parts.work as work\nprint(work)\n", "parts/work.py")])
+def test_a_program_in_several_files_is_looked_at_as_one(entry: str, path: str) -> None:
+    for one in PLANTED[::15]:
+        found = check({"experiment.py": entry, path: one.source, "table.csv": "a,b"}, PLAN)
+        assert any(finding.suspect for finding in found) != one.honest, one.name
+        assert all(finding.file == path and finding.line for finding in found if finding.suspect), found
+
+
+CELLS = """
+import importlib
+import lab
+from common import fit
+
+def run(cell):
+    data = lab.data(cell.dataset)
+    arm = importlib.import_module(f"arms.{cell.arm.replace('-', '_')}")
+    weights = fit(data.train.x, data.train.y, arm.RATE)
+    for split in ("validation", "test"):
+        lab.submit(cell.dataset, split, cell.condition, logits=arm.answer(weights, getattr(data, split).x))
+
+lab.measure(run)
+"""
+FIT = """
+import numpy as np
+import lab
+
+def fit(x, y, rate):
+    weights = np.random.default_rng(lab.seed).normal(size=(x.shape[1], 10))
+    for _ in range(50):
+        weights -= rate * x.T @ (x @ weights - np.eye(10)[y])
+    return weights
+"""
+ANSWER = "import numpy as np\nRATE = 0.001\n\ndef answer(weights, x):\n    return {}\n"
+
+
+@pytest.mark.parametrize(("answer", "kinds"), [
+    ("x @ weights", set[str]()), ("np.random.default_rng(0).random((len(x), 10))", {"random"}),
+    ("np.zeros((len(x), 10)) + 0.1", {"constant"})])
+def test_a_function_of_cells_is_followed_into_the_file_of_each_arm(answer: str, kinds: set[str]) -> None:
+    files = {"experiment.py": CELLS, "common.py": FIT, "arms/baseline.py": ANSWER.format("x @ weights"),
+             "arms/method.py": ANSWER.format(answer)}
+    assert {one.kind for one in check(files, PLAN) if one.suspect and one.kind != "frozen seed"} == kinds
+
+
 def test_a_policy_that_was_searched_for_is_handed_in_without_a_finding() -> None:
     assert check({"experiment.py": POLICIES}) == ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from review.honesty.flow import calls, expressions, objects, statements
+from review.honesty.flow import calls, expressions, modules, objects, statements
 from review.honesty.flow.walk import Given, Sink, TooLongError, Walk
 from review.honesty.values import Value
 
@@ -13,11 +13,13 @@ __all__ = ["Flow", "Sink", "TooLongError"]
 
 
 class Flow(Walk):
-    """A walk through a module; `run` fills `sinks`."""
+    """A walk through a program; `run` fills `sinks`."""
 
     def run(self) -> None:
         """Raises: `TooLongError`, `RecursionError`."""
-        self.block(self.tree.body)
+        self.block(self.entry.body)
+        for name in self.modules:  # what nothing imports, as far as can be seen
+            modules.load(self, name)
 
     def block(self, body: Sequence[ast.stmt]) -> None:
         for one in body:

@@ -97,6 +97,8 @@ def _is_path(content: Value, place: ast.AST) -> bool:
 def of_lab(walk: Walk, node: ast.Call, name: str, given: Given) -> Value:
     if name == "data":
         return Value(frozenset({Tag.DATA}), path="dataset", items={"name": given.get(0, "name")})
+    if walk.arm is not None and name in ("submit", "submit_artifact", "result", "log") and len(given.args) < 3:
+        given.named.setdefault("condition", Value(constant=walk.arm))  # that of the cell, where it is left out
     if name == "submit":
         kinds = ("probabilities", "logits", "predictions")
         value = next((given.named[key] for key in kinds if key in given.named), None)
@@ -115,6 +117,8 @@ def of_lab(walk: Walk, node: ast.Call, name: str, given: Given) -> Value:
         known = {key: given.named[key].constant for key in ("dataset", "split", "condition") if key in given.named}
         walk.sink(node, name, given.get(1, "value"),
                   **({"split": default} | known | {"metric": given.get(0, "name").constant}))
+    elif name == "measure":
+        _measured(walk, node, given)
     elif name in _MAKES:
         return _MAKES[name](walk, node, given)
     return Value()
@@ -130,6 +134,17 @@ def _picked(given: Given, value: Value) -> dict[str, Constant]:
 
 def _choices(value: Value) -> set[int]:
     return {tag.choice for tag in value.deep() if isinstance(tag, Ranked)}
+
+
+def _measured(walk: Walk, node: ast.Call, given: Given) -> None:
+    """The function of a cell is followed for each arm; dataset and level may be any."""
+    for arm in walk.arms or (None,):
+        walk.arm = arm
+        told = Value() if arm is None else Value(constant=arm)
+        cell = Value(items={"arm": told, "condition": told, "dataset": Value(), "level": Value(), "trial": Value(),
+                            "seed": of(Tag.SEED), "name": Value()})
+        walk.apply(given.get(0, "function"), Given([cell], {}), node)
+    walk.arm = None
 
 
 def _launched(walk: Walk, node: ast.Call, given: Given) -> Value:

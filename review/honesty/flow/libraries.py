@@ -7,6 +7,7 @@ import ast
 from review.honesty import library as lib
 from review.honesty.flow.builtin_calls import builtin, of_lab, read, system, write
 from review.honesty.flow.marks import means_here, no_rate, shuffled
+from review.honesty.flow.modules import imported
 from review.honesty.flow.walk import Given, Walk
 from review.honesty.values import HELD_OUT as HELD
 from review.honesty.values import NOTHING, UNKNOWN, Made, Means, Tag, Tags, Value, of
@@ -31,6 +32,8 @@ def from_library(walk: Walk, node: ast.Call, path: str, given: Given) -> Value:
         return builtin(walk, node, name, given)
     if root == "lab":
         return of_lab(walk, node, name, given)
+    if path == "importlib.import_module":
+        return imported(walk, node, given)
     last = path.rsplit(".", 1)[-1]
     tags = given.tags
     if lib.GENERATORS.match(path) or path == "torch.Generator":

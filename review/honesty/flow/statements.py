@@ -6,10 +6,11 @@ import ast
 from collections.abc import Sequence
 
 from review.honesty.flow.marks import idle, no_rate, stepped, stepwise
+from review.honesty.flow.modules import bind_from, bind_import
 from review.honesty.flow.operators import binary, floor, rank, truth
 from review.honesty.flow.walk import PASSES, Walk
 from review.honesty.values import HELD_OUT as HELD
-from review.honesty.values import SPLITS, UNKNOWN, Constant, Tag, Value, either, of
+from review.honesty.values import SPLITS, UNKNOWN, Constant, Tag, Value, either
 
 
 def statement(walk: Walk, node: ast.stmt) -> None:
@@ -64,14 +65,9 @@ def statement(walk: Walk, node: ast.stmt) -> None:
             walk.frames[-1].stopped = True
         case ast.Import(names=names):
             for name in names:
-                top = name.name.partition(".")[0]
-                found = of(Tag.OPAQUE) if top in walk.own else Value(path=name.name if name.asname else top)
-                walk.scope.bind(name.asname or top, found)
-        case ast.ImportFrom(module=module, names=names, level=level):
-            own = bool(level) or (module or "").partition(".")[0] in walk.own
-            for name in names:
-                found = of(Tag.OPAQUE) if own else Value(path=f"{module or ''}.{name.name}")
-                walk.scope.bind(name.asname or name.name, found)
+                bind_import(walk, name.name, name.asname)
+        case ast.ImportFrom():
+            bind_from(walk, node)
         case ast.Global(names=names) | ast.Nonlocal(names=names):
             walk.scope.foreign |= set(names) if walk.scope is not walk.module else set()
         case ast.Assert(test=test):

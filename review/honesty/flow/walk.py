@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from record.syntax import parse
 from review.honesty.flow.training import Training
 from review.honesty.library import WRITE_METHODS, WRITES
 from review.honesty.values import NOTHING, Body, Constant, Scope, Tag, Tags, Value, either, union
@@ -78,12 +77,20 @@ class Given:
 
 
 class Walk(ABC):
-    """One walk through a module. `sinks` is filled on the way."""
+    """One walk through a program. `sinks` is filled on the way."""
 
-    def __init__(self, source: str, own: Collection[str] = ()) -> None:
-        """`own` are the modules that lie beside the source, by their first name: what they give is opaque."""
-        self.tree = parse(source)
-        self.own = own
+    def __init__(self, entry: ast.Module, modules: Mapping[str, ast.Module], arms: Sequence[str] = ()) -> None:
+        """`modules` lie beside the entry, by the names under which they are imported; `arms` are those that a function
+        of cells is followed for (`lab.measure`)."""
+        self.entry = entry
+        self.tree = ast.Module([*entry.body, *(one for tree in modules.values() for one in tree.body)], [])
+        """All code together, the entry first."""
+        self.modules = modules
+        self.loaded: dict[str, Scope] = {}
+        """By name, those that were imported."""
+        self.arms = arms
+        self.arm: str | None = None
+        """Of the cell that is being followed, where it is known."""
         self.module = Scope()
         self.scope = self.module
         self.frames = [Frame()]

@@ -6,18 +6,20 @@ import ast
 from collections.abc import Iterable, Mapping
 
 from record.nouns.nodes import Finding
+from review.honesty.values import FILE
 
 
 class Lines:
-    """The lines of a source, to cite them."""
+    """The lines of a program's files, to cite them; of one that nodes of its trees name, or of the first."""
 
-    def __init__(self, source: str) -> None:
-        self.lines = source.splitlines()
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        self._lines = {path: source.splitlines() for path, source in sources.items()}
 
     def finding(self, kind: str, node: ast.AST, why: str, *, suspect: bool = True) -> Finding:
-        line = int(getattr(node, "lineno", 0))
-        text = self.lines[line - 1].strip() if 0 < line <= len(self.lines) else ""
-        return Finding(kind=kind, why=why, suspect=suspect, line=line, text=text[:160])
+        file = str(getattr(node, FILE, next(iter(self._lines))))
+        line, lines = int(getattr(node, "lineno", 0)), self._lines[file]
+        text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+        return Finding(kind=kind, why=why, suspect=suspect, file=file, line=line, text=text[:160])
 
 
 def calls_in(nodes: Iterable[ast.AST], functions: Mapping[str, ast.FunctionDef], seen: frozenset[str] = frozenset(),
