@@ -181,10 +181,16 @@ def frame_of(state: RunState, latest: tuple[str, ...] = ()) -> Frame:
     limit = sum(stage.node_limit or 0 for stage in tree.stages)
     return Frame(
         title=plain(started.idea.title) if started else "", phase=state.phase,
-        progress=f"{sum(stage.searched for stage in tree.stages)}/{limit or '?'} nodes",
+        progress=f"{sum(stage.searched for stage in tree.stages)}/{limit or '?'} nodes{_cells(tree)}",
         model=f"{plain(started.model)}, seed {started.seed}" if started else "",
         tree=tree, calls=calls, active=state.active_seconds, at=state.last_at, latest=latest,
         outage=state.outage, held=state.held)
+
+
+def _cells(tree: Tree) -> str:
+    """The cells of all nodes that are done, of those owed; empty where no node owes any."""
+    counts = [row.cells for stage in tree.stages for row in stage.nodes if row.cells is not None]
+    return f", {sum(one.done for one in counts)}/{sum(one.owed for one in counts)} cells" if counts else ""
 
 
 def frame_lines(

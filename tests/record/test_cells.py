@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from record.branching import copy_run
 from record.cells import all_cells, cells_of, counts_of, totals_of
-from record.events.searching import CellExecuted, Executed, Judged
+from record.events.searching import CellExecuted, Decided, Executed, Judged
+from record.fold.apply import fold
+from record.folder import RunFolder, sha256
+from record.manifest import manifest
+from record.nouns.decisions import Expand
 from record.nouns.nodes import Attempt
+from record.reading import RecordError
 from tests.inspector.celled import cell, celled, line, owe, ran
 from tests.inspector.story import Story, told
 
@@ -82,3 +92,20 @@ def test_what_a_finished_node_never_ran_is_left_out() -> None:
 def test_a_program_that_does_all_at_once_has_no_cells() -> None:
     state = told().state
     assert cells_of(state, "n0001") == () and counts_of(()) is None and totals_of(state, all_cells(state)) is None
+
+
+def test_a_branch_has_the_folders_of_the_cells_which_the_record_vouches_for(tmp_path: Path) -> None:
+    parent, branch = RunFolder(tmp_path / "parent"), RunFolder(tmp_path / "branch")
+    run = ran(cell("plain"), 0.5)
+    array = parent.cell(run.id) / "arrays" / "a.npy"
+    array.parent.mkdir(parents=True)
+    array.write_bytes(b"1")
+    run = run.model_copy(update={"arrays": {"a.npy": sha256(array)}})
+    state = fold([(Decided(k=1, action=Expand(stage="preliminary", kind="draft", seed=1)), 0.0),
+                  (CellExecuted(node="n0001", run=run), 1.0)])
+    assert manifest(state, parent) == {f"cells/{run.id}/arrays/a.npy": sha256(array)}
+    copy_run(parent, branch, state)
+    assert (branch.cell(run.id) / "arrays" / "a.npy").read_bytes() == b"1"
+    array.unlink()
+    with pytest.raises(RecordError, match=run.id):
+        copy_run(parent, RunFolder(tmp_path / "other"), state)
