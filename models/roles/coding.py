@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.nodes import Attempt, Check, ErrorClass, Failure, NodeKind, StageName, StageSummary
 from record.source import ENTRY, PLOTS, SourceError, check_program, code_of
+from record.syntax import reads_of
 
 Seconds = Annotated[float, Circumstance(0.0)]
 """A limit in wall-clock time. A prompt that gives two of them means by the second that of one more run of what met the
@@ -187,6 +189,10 @@ class CodeInputs(Study):
     pretrained: Annotated[tuple[str, ...], Circumstance(())] = ()  # for `lab.pretrained`, as OWNER/NAME@REVISION
 
 
+ARM = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
+"""What an arm may be called."""
+
+
 class Program(Frozen):
     """An experiment and its plots, as files and as edits of the parent's; or why none is worth running, where the part
     allows to say so."""
@@ -210,6 +216,12 @@ class Program(Frozen):
         check_program(made)
         return made
 
+    def added(self, inputs: CodeInputs) -> tuple[str, ...]:
+        """The arms that it measures beside those of the data plan: of an ablation, and of what repairs one."""
+        if inputs.stage != "ablation":
+            return ()
+        return (inputs.ablation.name,) if inputs.ablation is not None else self.arms
+
 
 def _runs(inputs: CodeInputs, program: Program) -> None:
     """Raises `SourceError` where a program is none."""
@@ -218,7 +230,14 @@ def _runs(inputs: CodeInputs, program: Program) -> None:
     if not (program.files or program.edits or program.removed):
         raise SourceError("no code was written, and this part asks for it: give files, or edits of those shown"
                           + (f" (nothing_left says: {program.nothing_left})" if program.nothing_left else ""))
-    program.tree(inputs.parent.files if inputs.parent else {})
+    made = program.tree(inputs.parent.files if inputs.parent else {})
+    compared = {arm.name for arm in inputs.data_plan.arms if arm.role != "ablation"}
+    odd = [arm for arm in program.added(inputs) if not ARM.fullmatch(arm) or arm in compared]
+    if odd:
+        raise SourceError(f"arms: {odd[0][:80]!r} is no name for an arm of an ablation: use letters, digits and "
+                          "hyphens, as without-<part>, and no arm that the data plan compares")
+    if inputs.kind == "ablate" and reads_of(made[ENTRY]) is not None and not program.added(inputs):
+        raise SourceError("arms is empty: name the arm that this ablation measures, as without-<part>")
 
 
 CODE = Role("code", CodeInputs, Program, prompt_tokens=16_000, usual=(4500, 3200), check=_runs)

@@ -137,6 +137,7 @@ class _NodeWork:
         self.enter("writing")
         if self.action.kind == "replicate":
             parent = self.parent
+            added = ()
             program = Program(title=parent.title, plan=parent.plan, varies=f"seed {self.action.seed}")
             files = read_source(self.bench.folder.source(parent.id))
             files.pop(PLOTS, None)
@@ -146,11 +147,13 @@ class _NodeWork:
             if program.nothing_left and inputs.declinable:
                 raise _Declined(program.nothing_left)
             files = program.tree(inputs.parent.files if inputs.parent else {})
+            added = program.added(inputs)
         varies = self.parent.varies if self.action.kind == "debug" else program.varies  # of the same trial
+        arms = self.parent.arms if self.action.kind in ("debug", "replicate") else ()
         sha256 = write_source(self.bench.folder.source(self.node.id), files)
         self.bench.recorder.append(Proposed(
             node=self.node.id, decision=self.decided.k, title=program.title, plan=program.plan, varies=varies,
-            source_sha256=sha256, setups=setups_of(files)))
+            source_sha256=sha256, setups=setups_of(files), arms=arms or added))
 
     async def execute(self) -> Failure | None:
         """Run the code, unless the record has it; once more with other limits where it ran into one of them.

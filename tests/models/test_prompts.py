@@ -37,8 +37,9 @@ from record.nouns.nodes import BranchStep, NodeKind, StageName, StageSummary
 from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section
 from record.trials import Trial
 from tests.models import ideation_examples
-from tests.models.examples import ABLATION, CODE, DIFFERENCE, INPUTS, LAB, MEASUREMENTS, PARENT, PLAN, WRITE
+from tests.models.examples import ABLATION, CODE, DIFFERENCE, INPUTS, LAB, MEASUREMENTS, PARENT, PLAN, PROGRAM, WRITE
 from tests.models.snapshot import assert_snapshot
+from tests.programs import files
 
 KINDS: tuple[tuple[StageName, NodeKind, str], ...] = (
     ("preliminary", "draft", "plain version that surely runs"),
@@ -415,3 +416,19 @@ def test_a_comparison_shows_both_programs_alike_and_no_ids() -> None:
     assert "\n-LEARNING_RATE = 0.01\n+LEARNING_RATE = 0.003\n" in user and "Nowhere" not in user
     assert "Nowhere: they are the same" in render(COMPARE, inputs.model_copy(update={"difference": ""})).user
     assert "digits: 0.0123" in user and user.rstrip().endswith("Which is the sounder basis?")
+
+
+@pytest.mark.parametrize(("arms", "said"), [
+    (("without warmup!",), "is no name for an arm"), (("margin",), "is no name for an arm"), ((), "arms is empty"),
+    (("without-warmup",), "")])
+def test_an_ablation_of_cells_names_an_arm_of_its_own(arms: tuple[str, ...], said: str) -> None:
+    inputs = CODE.model_copy(update={"stage": "ablation", "kind": "ablate", "ablation": None})
+    program = PROGRAM.model_copy(update={"arms": arms, "files": files("import lab\nlab.measure(print)\n")})
+    if said:
+        with pytest.raises(ValueError, match=said):
+            roles.CODE.refuse(inputs, program)
+    else:
+        roles.CODE.refuse(inputs, program)
+        assert program.added(inputs) == arms and program.added(CODE) == ()
+    planned = inputs.model_copy(update={"ablation": ABLATION})
+    assert program.added(planned) == (ABLATION.name,)
