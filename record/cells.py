@@ -97,15 +97,19 @@ def _statuses(state: RunState, node: Node, owed: CellsOwed, runs: Iterable[CellR
     """By its own last execution, else by the one that is taken over, else by what the last attempt says of it."""
     own = {run.key: run for run in runs}
     lines = node.attempts[-1].cells if node.attempts else ()
+    earlier = {line.id for attempt in node.attempts[:-1] for line in attempt.cells}
 
     def status(cell: Cell, key: str) -> CellStatus:
-        if run := own.get(key):
+        run, line = own.get(key), None
+        if run is None or run.id in earlier:  # what the last attempt says is not asked without need
+            line = next((line for line in lines if line.cell == cell), None)
+        if run is not None and (line is None or line.outcome != "left out"):
             return CellStatus(cell, key, "failed" if run.failure else "measured", run,
                               why=f"{run.failure.kind}: {run.failure.message}" if run.failure else "")
         if taken := owed.taken.get(key):
             by, run = state.cells.get(taken, ("", None))
             return CellStatus(cell, key, "taken over", run, node=by)
-        if line := next((line for line in lines if line.cell == cell), None):
+        if line is not None:
             return CellStatus(cell, key, line.outcome, node=line.node, why=line.why)
         if node.finished:
             return CellStatus(cell, key, "left out", why="its node ended before it was run")

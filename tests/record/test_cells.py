@@ -12,6 +12,7 @@ from record.events.searching import CellExecuted, Decided, Executed, Judged
 from record.fold.apply import fold
 from record.folder import RunFolder, sha256
 from record.manifest import manifest
+from record.nouns.cells import CellLine
 from record.nouns.decisions import Expand
 from record.nouns.nodes import Attempt
 from record.reading import RecordError
@@ -76,6 +77,20 @@ def test_a_cell_that_failed_and_ran_again_is_as_it_ended() -> None:
                Executed(node=node, attempt=Attempt(number=1, seconds=1.0, failure=late.failure, cells=(line(late),))),
                CellExecuted(node=node, run=ran(one, 0.3, n=1)))
     assert [found.outcome for found in cells_of(story.state, node)] == ["measured"]
+
+
+def test_a_cell_that_failed_and_had_no_second_chance_is_left_out() -> None:
+    story = Story()
+    story.begin()
+    node, one = story.expand("preliminary", "draft"), cell("plain")
+    owe(story, node, [one])
+    late = ran(one, None)
+    first, second = (Attempt(number=n, seconds=1.0, failure=late.failure, cells=(found,)) for n, found in (
+        (1, line(late)), (2, CellLine(cell=one, outcome="left out", why="no time"))))
+    story.tell(CellExecuted(node=node, run=late), Executed(node=node, attempt=first))
+    assert cells_of(story.state, node)[0].outcome == "failed"
+    story.tell(Executed(node=node, attempt=second))
+    assert [(found.outcome, found.why) for found in cells_of(story.state, node)] == [("left out", "no time")]
 
 
 def test_what_a_finished_node_never_ran_is_left_out() -> None:
