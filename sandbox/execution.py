@@ -1,20 +1,25 @@
 """One script in one kernel, bounded in time, output and means, and what came of it.
 
 Kept: what the script prints is drained at any rate and held in bounded memory; so much of it that only a flood can be
-meant ends the code. A kernel that dies is noticed at once, and its end has a reason.
+meant ends the code. A kernel that dies is noticed at once, and its end has a reason. A cell (`Script.cell`) runs in a
+process forked from the kernel's, which lives on: the next one may follow.
 
 Not kept: output still in a pipe when a process dies at once (`os._exit`), and a single message that is larger than a
-kernel may send, are lost. The kernel lives on when the script has ended: who started it kills it.
+kernel may send, are lost. Who started the kernel kills it.
 """
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from record.nouns.cells import Cell
 from record.nouns.data import Measurement
 from record.nouns.nodes import Failure
 from sandbox.failures import from_death, from_exception, from_flood, from_timeout, plain_output
@@ -30,6 +35,10 @@ _POLL = 0.1
 """Seconds between two looks at whether the kernel lives."""
 _DRAIN = 2.0
 """Seconds to wait for the last output after the script has ended."""
+_ANSWERS = 3.0
+"""Seconds beyond the grace in which a kernel that killed its cell says so; later it is taken for dead."""
+_RUN_CELL = "from lab import _driver as __driver__; __answer__ = __driver__.run()"
+"""What the kernel of a cell executes (`kernel_side/lab/_driver.py`)."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,14 @@ class Script:
     """Whether checkpoints of an earlier attempt are there."""
     readable: tuple[Path, ...] = ()
     """Folders of datasets that the code reads by itself."""
+    cell: Cell | None = None
+    """What it measures; None for a script that does all at once. Then `folder` is the cell's, below the kernel's."""
+    tree: str = ""
+    """sha256 of the source files that it sees."""
+    arms: dict[str, str] = field(default_factory=dict[str, str])
+    """Arm whose artifacts it reads -> name of the cell that left them, under inputs/arms/."""
+    live: LiveOutput | None = None
+    """Where its output is shown; by default in `job.live`."""
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -68,6 +85,8 @@ class Execution:
     peak_gpu_bytes: int | None = None
     evaluated: tuple[Measurement, ...] = ()
     """What frozen scorers gave afterwards."""
+    over: bool = True
+    """Whether its kernel can run nothing more."""
 
 
 async def execute(
@@ -82,14 +101,16 @@ class _Running:
         self._kernel = kernel
         self._script = script
         self._transcript = Transcript(OUTPUT_CHARS)
-        self._live = LiveOutput(script.job.live, OUTPUT_CHARS // 2)
+        self._live = script.live or LiveOutput(script.job.live, OUTPUT_CHARS // 2)
+        self._seen = kernel.seen / script.folder.relative_to(kernel.folder)
         self._flooded = False
 
     async def run(self, source: str, timeout: float, limits: Limits, monitor: Monitor | None) -> Execution:
         began = time.monotonic()
         self._write_job(timeout)
         watchdog = self._kernel.guard(limits)
-        request = self._kernel.request(source)
+        of_cell = self._script.cell is not None
+        request = self._kernel.request(_RUN_CELL, "__answer__") if of_cell else self._kernel.request(source)
         reply = asyncio.create_task(self._kernel.reply(request))
         death = asyncio.create_task(self._death())
         listener = asyncio.create_task(self._listen(request))
@@ -100,26 +121,31 @@ class _Running:
             reason: str | None = stopped.result() if stopped.done() else None
             if late or reason is not None:
                 self._kernel.process.interrupt()
-                await _first(reply, death, within=self._kernel.config.settings.grace)
+                await _first(reply, death, within=(
+                    self._kernel.config.settings.grace + (_ANSWERS if of_cell else 0.0)))
             seconds = time.monotonic() - began
             await asyncio.wait({listener}, timeout=_DRAIN if reply.done() else _POLL)
-            if reason is not None:
-                return Execution(seconds, Failure(kind="hopeless", message=reason), self._transcript)
-            failure = watchdog.failure or self._failure(reply, death, timeout=timeout if late else None)
+            failure = (Failure(kind="hopeless", message=reason) if reason is not None else watchdog.failure
+                       or self._failure(reply, death, timeout=timeout if late else None))
+            over = not of_cell or watchdog.failure is not None or self._flooded or not reply.done()
         finally:
+            watchdog.stop()
             for task in (reply, death, listener, stopped):
                 task.cancel()
             await asyncio.gather(reply, death, listener, stopped, return_exceptions=True)
-            self._live.close()
-        return Execution(seconds, failure, self._transcript)
+            if self._script.live is None:
+                self._live.close()
+        return Execution(seconds, failure, self._transcript, over=over)
 
     def _write_job(self, limit: float) -> None:
         script, settings, gpus = self._script, self._kernel.config.settings, self._kernel.options.gpus
-        job = script.job
+        job, cell = script.job, script.cell
         self._kernel.write_job({
-            "seed": job.seed, "deadline": time.monotonic() + limit, "limit": limit, "mode": job.mode,
+            "cell": None if cell is None else cell.model_dump(), "arms": script.arms, "tree": script.tree,
+            "grace": settings.grace, "seed": job.seed, "deadline": time.monotonic() + limit, "limit": limit,
+            "mode": job.mode,
             "device": "cuda" if gpus else "cpu", "processes": max(1, len(gpus)),
-            "folder": str(self._kernel.seen), "entry": job.entry, "cache": str(self._kernel.config.cache),
+            "folder": str(self._seen), "entry": job.entry, "cache": str(self._kernel.config.cache),
             "datasets": script.views, "artifacts": script.artifacts, "pretrained": script.pretrained,
             "scorers": list(script.scorers),
             "checkpoint_bytes": settings.checkpoint_bytes, "artifact_bytes": settings.artifact_bytes})
@@ -147,18 +173,43 @@ class _Running:
         self, reply: asyncio.Task[dict[str, Any]], death: asyncio.Task[int], *, timeout: float | None,
     ) -> Failure | None:
         answer = reply.result() if reply.done() else {}
+        if self._script.cell is not None:
+            answer = _of_driver(answer)
         trace = [line.replace("Cell In[1]", self._script.job.entry) for line in answer.get("traceback", ())]
-        folder = self._kernel.seen
+        folder = self._seen
         if self._flooded:
             return from_flood(FLOOD_CHARS)
         if timeout is not None:
-            return from_timeout(timeout, stopped=reply.done(), traceback=trace, folder=folder)
+            stopped = reply.done() and not answer.get("killed")
+            return from_timeout(timeout, stopped=stopped, traceback=trace, folder=folder)
         if not reply.done():
             return from_death(death.result(), self._kernel.crash_log(), folder=folder)
+        if answer["status"] == "died":
+            return from_death(answer["code"], self._kernel.crash_log(), folder=folder)
         clean_exit = answer.get("ename") == "SystemExit" and answer["evalue"] in ("", "0", "None")
         if answer["status"] != "error" or clean_exit:
             return None
-        return from_exception(answer["ename"], answer["evalue"], traceback=trace, folder=folder)
+        failure = from_exception(answer["ename"], answer["evalue"], traceback=trace, folder=folder)
+        return failure.model_copy(update={"kind": "diverged"}) if answer.get("diverged") else failure
+
+
+def _of_driver(answer: dict[str, Any]) -> dict[str, Any]:
+    """What the driver in a kernel says of its cell; what the kernel itself says where that is nothing of the kind."""
+    with suppress(KeyError, TypeError, ValueError, SyntaxError, RecursionError, AttributeError):
+        told: dict[str, Any] = json.loads(ast.literal_eval(
+            answer["user_expressions"]["__answer__"]["data"]["text/plain"]))
+        traceback = [str(line) for line in told.get("traceback", ())]
+        match told["status"]:
+            case "ok":
+                return {"status": "ok"}
+            case "died":
+                return {"status": "died", "code": int(told["code"]), "killed": bool(told["killed"])}
+            case "error":
+                return {"status": "error", "ename": str(told["ename"]), "evalue": str(told["evalue"]),
+                        "traceback": traceback, "diverged": bool(told["diverged"]), "killed": bool(told["killed"])}
+            case _:
+                pass
+    return {"ename": "RuntimeError", "evalue": "its kernel did not say what came of it", **answer, "status": "error"}
 
 
 async def _first(*tasks: asyncio.Future[Any], within: float) -> bool:

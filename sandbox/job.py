@@ -202,6 +202,14 @@ class Executor(Protocol):
 
     slots: int
 
+    @property
+    def ground(self) -> str:
+        """What values depend on besides code, data and seed: interpreter, packages, kind of processor or GPU, threads.
+
+        The same text wherever all of it is the same. May block for a moment when first asked for.
+        """
+        ...
+
     async def run(self, job: Job) -> Outcome:
         """Run one job to its end. Cancelling the task kills the kernel. Raises `ExecutorError`, `TooLate`."""
         ...

@@ -37,7 +37,7 @@ _ECHO = 0.1
 
 
 class Kernel:
-    """One kernel process: `start`, one execution, and `kill`, at any time and from any state."""
+    """One kernel process: `start`, one execution (or cell after cell), and `kill`, at any time, from any state."""
 
     def __init__(self, folder: Path, *, config: KernelConfig, options: StartOptions | None = None) -> None:
         self.folder = folder
@@ -137,7 +137,7 @@ class Kernel:
         self._scratch.job.write_text(json.dumps(job), encoding="utf-8")
 
     def guard(self, limits: Limits) -> Watchdog:
-        """From now on until its end, kill it when it passes a limit."""
+        """From now on, until it is told to stop, kill it when it passes a limit."""
         self._watchdog = Watchdog(
             self.pid, limits, folders=(self.folder, self._scratch.root), shared=self.config.cache,
             kill_all=self.process.kill_all, inside=self.process.first)
@@ -157,9 +157,10 @@ class Kernel:
 
     # --- the conversation -------------------------------------------------------------------------------------------
 
-    def request(self, source: str) -> str:
-        """Ask it to execute some source; the identity of the request."""
-        return self._client.execute(source, store_history=False, allow_stdin=False)
+    def request(self, source: str, expression: str = "") -> str:
+        """Ask it to execute some source, and for the value of an expression then; the identity of the request."""
+        return self._client.execute(source, store_history=False, allow_stdin=False,
+                                    user_expressions={expression: expression} if expression else {})
 
     async def reply(self, request: str) -> dict[str, Any]:
         """The content of the answer to a request."""

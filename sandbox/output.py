@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -114,18 +115,36 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 
 def notebook(source: str, transcript: Transcript, failure: Failure | None) -> str:
     """A valid notebook (nbformat 4) of one code cell with its text outputs, and the failure if there was one."""
-    import nbformat
-
-    library: Any = nbformat
-    make = library.v4
+    make = _nbformat().v4
     outputs = [make.new_output("stream", name=stream, text=plain_text(text))
                for stream, text in transcript.pieces()]
     if failure is not None:
         name, _, value = failure.message.partition(": ")
         outputs.append(make.new_output("error", ename=plain_text(name), evalue=plain_text(value),
                                        traceback=plain_text(failure.traceback).splitlines()))
-    cell = make.new_code_cell(plain_text(source), outputs=outputs, execution_count=1, id="script")
-    book = make.new_notebook(cells=[cell], metadata={
+    return _book([make.new_code_cell(plain_text(source), outputs=outputs, execution_count=1, id="script")])
+
+
+def notebook_of_cells(source: str, shown: Sequence[tuple[str, str]]) -> str:
+    """A valid notebook of a program and, for each of its cells, what became of it (a line) and what it printed."""
+    make = _nbformat().v4
+    book = [make.new_code_cell(plain_text(source), id="script")]
+    for number, (words, output) in enumerate(shown, start=1):
+        outputs = [make.new_output("stream", name="stdout", text=plain_text(output))] if output else []
+        book.append(make.new_code_cell("# " + plain_text(words).replace("\n", "\n# "), outputs=outputs,
+                                       execution_count=number, id=f"cell-{number}"))
+    return _book(book)
+
+
+def _nbformat() -> Any:
+    import nbformat  # takes long to import
+
+    return nbformat
+
+
+def _book(cells: Sequence[Any]) -> str:
+    library = _nbformat()
+    book = library.v4.new_notebook(cells=list(cells), metadata={
         "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}})
     library.validate(book)
     return str(library.writes(book, version=4))

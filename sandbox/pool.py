@@ -29,6 +29,8 @@ MODULES = {
     "sklearn": ("sklearn.linear_model", "sklearn.metrics", "sklearn.model_selection"), "torch": ("torch",),
     "torchvision": ("torchvision",), "matplotlib": ("matplotlib.pyplot",)}
 """What is imported ahead for a package, if jobs of the run import from it, and it is installed."""
+MATPLOTLIBRC = "matplotlibrc"
+"""Which is read on import."""
 
 
 class Pool:
@@ -45,23 +47,31 @@ class Pool:
         self._folders = config.cache.parent / "slots"
         shutil.rmtree(self._folders, ignore_errors=True)  # of kernels whose program was killed
         self._used: set[str] = set()
+        self._wanted = frozenset[str]()
+        """The datasets of the last job that had any."""
         self._waiting: dict[Kernel, frozenset[str]] = {}
         """Kernels with the datasets that they see."""
         self._filling: asyncio.Task[None] | None = None
         self._closed = False
 
-    def take(self, folder: Path, *, source: Mapping[str, str], datasets: Iterable[str]) -> Kernel | None:
+    def take(
+        self, folder: Path, *, source: Mapping[str, str], datasets: Iterable[str], exactly: bool = False,
+    ) -> Kernel | None:
         """A kernel whose folder is this one from now on, fit for that source and these datasets; or None.
 
-        The folder must be empty or not there: else there is none to be had.
+        The folder must be empty or not there: else there is none to be had. With `exactly` the kernel sees no other
+        dataset. From now on those are started that would have been fit.
         """
+        if wanted := frozenset(datasets):
+            self._wanted = wanted
         self._used |= {name for name in MODULES for text in source.values()
                        if re.search(rf"^\s*(import|from)\b.*\b{name}\b", text, re.MULTILINE)}
-        own_names = {name.partition("/")[0].removesuffix(".py") for name in source}
+        own_names = names_of(source)
         for kernel, seen in list(self._waiting.items()):
-            if own_names & (kernel.loaded | {"matplotlibrc"}):  # which is read on import
+            if own_names & (kernel.loaded | {MATPLOTLIBRC}):
                 return None
-            if kernel.process.exit_code() is not None or not seen.issuperset(datasets):
+            if kernel.process.exit_code() is not None or not (
+                    seen == wanted if exactly else seen.issuperset(wanted)):
                 self._discard(kernel)
                 continue
             try:
@@ -93,6 +103,12 @@ class Pool:
         with contextlib.suppress(OSError):
             self._folders.rmdir()
 
+    async def modules(self) -> tuple[str, ...]:
+        """What is imported ahead, as far as it is installed: `lab`, and what jobs so far imported."""
+        packages = (await asyncio.to_thread(interpreter, self._config.settings.python)).packages
+        usable = self._used & {name.lower().replace("scikit-learn", "sklearn") for name in packages}
+        return ("lab", *(module for name in MODULES if name in usable for module in MODULES[name]))
+
     async def _fill(self) -> None:
         try:
             while len(self) < self.size:
@@ -102,11 +118,10 @@ class Pool:
 
     async def _add(self) -> None:
         """Start one more. Raises `ExecutorError`, `OSError`."""
-        datasets = frozenset(path.stem for path in self._views.glob("*.npz"))
-        readable = (self._views, *await asyncio.to_thread(dataset_folders, datasets, self._views), *self._readable)
-        packages = (await asyncio.to_thread(interpreter, self._config.settings.python)).packages
-        usable = self._used & {name.lower().replace("scikit-learn", "sklearn") for name in packages}
-        modules = ("lab", *(module for name in MODULES if name in usable for module in MODULES[name]))
+        datasets = self._wanted or frozenset(path.stem for path in self._views.glob("*.npz"))
+        readable = (*(self._views / f"{name}.npz" for name in sorted(datasets)),
+                    *await asyncio.to_thread(dataset_folders, datasets, self._views), *self._readable)
+        modules = await self.modules()
         self._folders.mkdir(parents=True, exist_ok=True)
         kernel = Kernel(Path(tempfile.mkdtemp(dir=self._folders)), config=self._config,
                         options=StartOptions(readable, modules=modules))
@@ -122,3 +137,8 @@ class Pool:
         kernel.kill()
         with contextlib.suppress(OSError):
             kernel.folder.rmdir()
+
+
+def names_of(source: Mapping[str, str]) -> frozenset[str]:
+    """The modules that lie beside a script, which it must not find imported already."""
+    return frozenset(name.partition("/")[0].removesuffix(".py") for name in source)

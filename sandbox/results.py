@@ -105,9 +105,7 @@ def measure(
         content = "".join(value.model_dump_json() + "\n" for value in (*scored, *logged)).encode()
         write_whole(folder, MEASUREMENTS, content)
         digest = hashlib.sha256(content).hexdigest()
-    learning = {(*_quantity(value), value.split): value for value in logged
-                if value.step is None and value.split != "validation"}
-    return Measured(_final(scored, logged), sealed, digest, tuple(learning.values())[-SAID:])
+    return Measured(_final(scored, logged), sealed, digest, said_values(logged))
 
 
 def missing_measurement(measured: Measured) -> Failure | None:
@@ -128,6 +126,19 @@ def failure_of(error: Exception) -> Failure:
     if isinstance(error, SandboxError) or of_machine(error):
         raise error
     return stumbled(error)
+
+
+def said_values(values: Iterable[Measurement]) -> tuple[Measurement, ...]:
+    """The last of each final value that the code gave of train and dev, at most `SAID` of them."""
+    learning = {(*_quantity(value), value.split): value for value in values
+                if value.grade == "logged" and value.step is None and value.split != "validation"}
+    return tuple(learning.values())[-SAID:]
+
+
+def final_values(values: Sequence[Measurement]) -> tuple[Measurement, ...]:
+    """One value of each quantity on validation, of all that `measurements.jsonl` holds."""
+    return _final((value for value in values if value.grade != "logged"),
+                  (value for value in values if value.grade == "logged"))
 
 
 def _final(scored: Iterable[Measurement], logged: Iterable[Measurement]) -> tuple[Measurement, ...]:

@@ -166,6 +166,12 @@ def seal(folder: Path, labels: Path, *, grade: Grade = "computed") -> dict[str, 
     return {name: _sha256(folder, name) for name in [*(submission.file for submission in tests), "index.jsonl"]}
 
 
+def sealed_sha256(folder: Path) -> dict[str, str]:
+    """The sha256 of all files that are sealed in a folder, its index included; none where nothing is."""
+    listed = read_index(folder, _SEALED_INDEX)
+    return {name: _sha256(folder, name) for name in (*(one.file for one in listed), *(["index.jsonl"] * bool(listed)))}
+
+
 def score_sealed(
     folder: Path, labels: Path, *, seed: int, expected: Mapping[str, str] | None = None,
 ) -> tuple[Measurement, ...]:

@@ -6,38 +6,67 @@ For benchmarks of the search, for tests, and to try settings of GPUs on a machin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from record.nouns.cells import Cell
 from record.nouns.data import Measurement
 from record.nouns.nodes import Failure
+from sandbox.cells import Ran, Schedule
+from sandbox.crew import Crew
 from sandbox.errors import ExecutorError, GpuError
+from sandbox.failures import from_timeout
 from sandbox.gpus import Device
-from sandbox.job import Job, Outcome, Progress, Slots, TooLate, Watch
+from sandbox.job import CellOutcome, Job, Outcome, Progress, Slots, TooLate, Watch
+from sandbox.workspace import CELLS
+
+CellScript = Callable[[Job, Cell], tuple[float, CellOutcome]]
+"""Says how long a cell takes, and what it comes to."""
+
+
+def no_cells(job: Job, cell: Cell) -> tuple[float, CellOutcome]:
+    """A `CellScript` where there are none. Raises `ExecutorError`."""
+    raise ExecutorError(f"nothing is written down of {cell}: give ScriptedExecutor cell=")
 
 
 class ScriptedExecutor:
     """An `Executor` whose outcomes are written down: `script(job)` gives a delay in seconds and the outcome.
 
-    Slots, waiting, watching and cancellation are real. Files appear only where the function writes them into
-    `job.folder`. A job that its watch ends has measured nothing. `started` names the jobs in the order in which they
-    got a place, `most` how many held one at the same time.
+    For a job of cells `cell(job, cell)` gives those of each. Cells are scheduled as on a machine; one that takes longer
+    than its limit has timed out. `start_seconds` is what another worker costs in the reckoning (nobody waits for it).
+    Slots, waiting, watching and cancellation are real. Files appear only where the functions write them into
+    `job.folder`. A job that its watch ends has measured nothing. `started` names the jobs, and cells as
+    `<job> <cell.name>`, in the order in which they got a place; `most` says how many places were held at one time, and
+    `workers` how many by a job of cells, by its name.
     """
 
     def __init__(
         self, script: Callable[[Job], tuple[float, Outcome]], *, slots: int = 1, watch_seconds: float = 5.0,
+        cell: CellScript = no_cells, start_seconds: float | None = None,
     ) -> None:
         self.slots = slots
         self.device = "cpu"
+        self.ground = "scripted"
         self.started: list[str] = []
         self.most = 0
+        self.workers: dict[str, int] = {}
+        self.at_work: dict[str, int] = {}
+        """Workers of a job of cells now, by its name."""
         self._script = script
+        self._cell = cell
+        self._start_seconds = start_seconds
         self._watch_seconds = watch_seconds
         self._gate = Slots(slots)
         self._closed = asyncio.Event()
         self._holding = 0
 
     async def run(self, job: Job) -> Outcome:
+        if job.cells:
+            crew = Crew(job, self.slots, self._held, lambda _: _CellWorker(self, job),
+                        start_seconds=self._start_seconds)
+            return _put_together(await crew.measure())
         async with self._gate.hold(alone=job.alone):
             if job.late():
                 raise TooLate(job.name)
@@ -53,6 +82,27 @@ class ScriptedExecutor:
                     return await self._watched(delay, outcome, job.watch)
                 await self._pause(delay)
                 return outcome
+            finally:
+                self._holding -= 1
+
+    async def measure(self, job: Job, cell: Cell, limit: float) -> CellOutcome:
+        """A cell, as it is written down. Raises `ExecutorError`."""
+        self.started.append(f"{job.name} {cell.name}")
+        delay, outcome = self._cell(job, cell)
+        await self._pause(min(delay, limit))
+        if delay > limit:
+            failure = from_timeout(limit, stopped=True, traceback=(), folder=job.folder)
+            return CellOutcome(cell, limit, failure)
+        return replace(outcome, seconds=outcome.seconds or delay)
+
+    async def _held(self, work: Callable[[], Coroutine[Any, Any, None]], *, alone: bool = False) -> None:
+        async with self._gate.hold(alone=alone):
+            if self._closed.is_set():
+                raise ExecutorError("the executor was closed")
+            self._holding += 1
+            self.most = max(self.most, self._holding)
+            try:
+                await work()
             finally:
                 self._holding -= 1
 
@@ -85,6 +135,39 @@ class ScriptedExecutor:
         except TimeoutError:
             return
         raise ExecutorError("the executor was closed while the job ran")
+
+
+class _CellWorker:
+    """Measures what is written down; switches datasets at no cost."""
+
+    def __init__(self, executor: ScriptedExecutor, job: Job) -> None:
+        self.dataset = ""
+        self._executor, self._job = executor, job
+        at_work = self._executor.at_work
+        at_work[job.name] = at_work.get(job.name, 0) + 1
+        self._executor.workers[job.name] = max(self._executor.workers.get(job.name, 0), at_work[job.name])
+
+    async def measure(self, cell: Cell, limit: float, schedule: Schedule) -> Ran:
+        self.dataset = cell.dataset
+        folder = self._job.folder / CELLS / cell.name
+        folder.mkdir(parents=True, exist_ok=True)
+        return Ran(await self._executor.measure(self._job, cell, limit), folder)
+
+    async def close(self) -> None:
+        self._executor.at_work[self._job.name] -= 1
+
+
+def _put_together(schedule: Schedule) -> Outcome:
+    """What the cells of a job come to together; of those that were ready nothing is known."""
+    measured = [schedule.outcomes[cell] for cell in schedule.job.cells
+                if cell in schedule.outcomes and cell in schedule.folders]
+    return Outcome(
+        seconds=schedule.spent, failure=schedule.failure(), cells=schedule.lines(),
+        measurements=tuple(value for one in measured for value in one.measurements),
+        said=tuple(value for one in measured for value in one.said),
+        arrays={name: sha256 for one in measured for name, sha256 in one.arrays.items()},
+        artifacts={name: sha256 for one in measured for name, sha256 in one.artifacts.items()},
+        sealed={name: sha256 for one in measured for name, sha256 in one.sealed.items()})
 
 
 class ScriptedNvml:

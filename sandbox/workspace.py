@@ -20,9 +20,12 @@ from record.syntax import parse
 from sandbox.errors import ExecutorError
 from sandbox.execution import Script
 from sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, Artifacts, Job
+from sandbox.programs import PLOTS, tree_sha256
 from sandbox.settings import SandboxSettings
 from sandbox.untrusted import FILE_BYTES, NAME, Unfit, names_in, open_regular, remove, write_whole
 
+CELLS, KERNELS = "cells", "kernels"
+"""In the folder of a job of cells: those of its cells, and those in which kernels work."""
 _OURS = (MEASUREMENTS, "submissions.jsonl", "submissions", "sealed", "arrays", CHECKPOINTS, ARTIFACTS)
 """What an earlier experiment in the same folder may have left there."""
 
@@ -55,7 +58,8 @@ def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> Scrip
     return Script(job, folder, resumed=resumed,
                   views={name: str((views / f"{name}.npz").absolute()) for name in job.datasets},
                   readable=dataset_folders(job.datasets, views),
-                  artifacts={node: left.names for node, left in job.artifacts.items()})
+                  artifacts={node: left.names for node, left in job.artifacts.items()},
+                  tree=tree_sha256({name: text for name, text in job.source.items() if name != PLOTS}))
 
 
 def dataset_folders(names: Iterable[str], views: Path) -> tuple[Path, ...]:
@@ -114,14 +118,26 @@ def _copy_checkpoints(earlier: Path, folder: Path, limit: int) -> bool:
 def rescue_checkpoints(draft: Path) -> Path | None:
     """Put the checkpoints of an attempt that a kill cut short beside its draft, which is cleared before it runs again.
 
-    Returns what to name as `Job.earlier`, None where there are none. Kept until `forget_rescued`.
+    Those of its cells too. Returns what to name as `Job.earlier`, None where there are none. Kept until
+    `forget_rescued`.
     """
     safe = _rescued(draft)
-    if (draft / CHECKPOINTS).is_dir() and not (draft / CHECKPOINTS).is_symlink() and os.listdir(draft / CHECKPOINTS):
+    found = {folder: Path() for folder in (draft,) if _has_checkpoints(folder)} | {
+        folder: Path(CELLS, folder.name)
+        for pattern in (f"{CELLS}/*", f"{KERNELS}/*/{CELLS}/*") for folder in sorted(draft.glob(pattern))
+        if not folder.is_symlink() and _has_checkpoints(folder)}
+    if found:
         shutil.rmtree(safe, ignore_errors=True)
-        safe.mkdir()
-        os.rename(draft / CHECKPOINTS, safe / CHECKPOINTS)
+    for folder, place in found.items():
+        (safe / place).mkdir(parents=True, exist_ok=True)
+        if not (safe / place / CHECKPOINTS).exists():
+            os.rename(folder / CHECKPOINTS, safe / place / CHECKPOINTS)
     return safe if safe.is_dir() else None
+
+
+def _has_checkpoints(folder: Path) -> bool:
+    place = folder / CHECKPOINTS
+    return place.is_dir() and not place.is_symlink() and bool(os.listdir(place))
 
 
 def forget_rescued(draft: Path) -> None:
@@ -151,6 +167,22 @@ def _copy_artifacts(source: Mapping[str, str], known: Mapping[str, Artifacts], f
             if not words.isdisjoint((name, name.removesuffix(".npy"))) and _copy(
                     known[node].folder, f"{ARTIFACTS}/{file}", folder / given / node / file, limit) != digest:
                 raise Unfit(f"artifact {file!r} of {node} is not what was recorded")
+
+
+def copy_arm(left: Path, folder: Path, arm: str, *, limit: int) -> None:
+    """Copy what a cell of an arm left, in its sealed folder, to where a cell that reads it finds it.
+
+    Raises `ExecutorError`.
+    """
+    place = folder / "inputs" / "arms" / arm
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        base = left / ARTIFACTS
+        for path in sorted(base.rglob("*")) if base.is_dir() else ():
+            if path.is_file():
+                _copy(left, str(path.relative_to(left)), place / path.relative_to(base), limit)
+    except (OSError, Unfit) as error:
+        raise ExecutorError(f"cannot give {folder.name} what arm {arm!r} left: {error}") from error
 
 
 def strings_in(text: str) -> set[str]:

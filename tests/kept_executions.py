@@ -13,15 +13,16 @@ import os
 import pickle
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sandbox.collecting import CUT
 from sandbox.execution import Execution, Script
-from sandbox.executor import CUT, LocalExecutor
+from sandbox.running import Runner
 
 VARIABLE = "KEPT_EXECUTIONS"
 """Names the folder in the environment."""
@@ -36,22 +37,27 @@ def kept_executions() -> Generator[None]:
     if VARIABLE not in os.environ:
         yield
         return
-    folder, execute = Path(os.environ[VARIABLE]), vars(LocalExecutor)["_execute"]
+    folder = Path(os.environ[VARIABLE])
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("execute", "execute_cell"):
+            patch.setattr(Runner, name, _keeping(folder, vars(Runner)[name]))
+        yield
 
-    async def again(self: LocalExecutor, script: Script, source: str, *rest: Any) -> Execution:
+
+def _keeping(folder: Path, execute: Callable[..., Awaitable[Execution]]) -> Callable[..., Awaitable[Execution]]:
+    """The same, but for what was executed before."""
+    async def again(runner: Runner, script: Script, source: str, *rest: Any) -> Execution:
         kept = folder / _key(script)
         async with _alone(kept.with_suffix(".lock")):
             if kept.is_dir():
                 shutil.copytree(kept / "left", script.folder, dirs_exist_ok=True)
                 return pickle.loads((kept / "execution").read_bytes())
-            execution: Execution = await execute(self, script, source, *rest)
+            execution = await execute(runner, script, source, *rest)
             if execution.failure is None or execution.failure.kind not in (*CUT, "hopeless"):
                 _keep(kept, script.folder, execution)
             return execution
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalExecutor, "_execute", again)
-        yield
+    return again
 
 
 @asynccontextmanager
@@ -71,7 +77,7 @@ async def _alone(lock: Path) -> AsyncGenerator[None]:
 def _key(script: Script) -> str:
     """Changes with all that the code is given; the settings of the sandbox are taken to be the same."""
     job = script.job
-    known = hashlib.sha256(repr((job.mode, job.entry, job.seed, sorted(script.views), script.artifacts,
+    known = hashlib.sha256(repr((job.mode, job.entry, job.seed, script.cell, sorted(script.views), script.artifacts,
                                  script.scorers, sorted(script.pretrained.items()))).encode())
     for root in (script.folder, *map(Path, script.views.values())):
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -17,6 +17,9 @@ class Cell(Frozen):
     level: str = Field(default="", description="empty where the study has none")
     trial: int = Field(default=0, ge=0, description="number of a setting of hyperparameters; 0: the program's own")
     seed: int = 0
+
+    if TYPE_CHECKING:
+        def __hash__(self) -> int: ...  # which pydantic makes for what is frozen
 
     @property
     def condition(self) -> str:

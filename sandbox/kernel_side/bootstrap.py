@@ -108,10 +108,12 @@ def _import_ahead(modules: list[str]) -> str:
 
 def _prepare_as_script(shell: Any) -> None:
     with open(os.environ["LAB_JOB"], encoding="utf-8") as file:
-        job: dict[str, str] = json.load(file)
+        job: dict[str, Any] = json.load(file)
+    if job.get("cell"):  # this process only forks those that run cells (lab._driver)
+        return
     os.chdir(job["folder"])
     os.environ["HOME"] = job["folder"]
-    entry = os.path.join(job["folder"], job["entry"])
+    entry = os.path.join(str(job["folder"]), str(job["entry"]))
     sys.argv = [entry]
     sys.path[:] = [os.path.dirname(entry), *(path for path in sys.path if path)]
     importlib.invalidate_caches()

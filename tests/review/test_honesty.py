@@ -425,7 +425,7 @@ def learn(arm, scaled):
 
 
 for arm, scaled in (("baseline", False), ("method", True)):
-    p = lab.cache({key}, lambda: learn(arm, scaled).predict_proba(data.validation.x))
+    p = lab.shared({key}, lambda: learn(arm, scaled).predict_proba(data.validation.x))
     lab.submit("digits", "validation", arm, probabilities=p)
 """
 

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import lab
 import lab._job
@@ -116,23 +117,41 @@ def test_wrong_use_is_refused_in_words(folder: Path, call: Callable[[], object],
     assert not list(folder.glob("artifacts/*"))
 
 
-def test_a_cached_value_is_built_once_for_a_key_and_a_text(folder: Path) -> None:
+def test_a_shared_value_is_built_once_for_a_key_and_a_text(folder: Path) -> None:
     built: list[int] = []
 
-    def one() -> int:
+    def one() -> dict[str, Any]:
         built.append(1)
-        return 10
+        return {"drawn": np.random.rand(3), "mean": np.arange(4.0).reshape(2, 2).T, "words": ("a", 10)}
 
     def other() -> int:
         built.append(2)
         return 20
 
-    assert [lab.cache("a", one), lab.cache("a", one), lab.cache("b", one), lab.cache("a", other)] == [10, 10, 10, 20]
-    assert built == [1, 1, 2]
-    for path in (folder / "cache" / "lab").iterdir():
+    np.random.seed(5)
+    values = [lab.shared("a", one), lab.shared("a", one), lab.shared("b", one)]
+    assert np.random.rand() == np.random.RandomState(5).rand()  # those of the caller go on
+    assert (lab.shared("a", other), built) == (20, [1, 1, 2])
+    assert values[0]["drawn"].tobytes() == values[1]["drawn"].tobytes() != values[2]["drawn"].tobytes()
+    assert (values[0]["words"], values[0]["mean"].tolist()) == (("a", 10), [[0.0, 2.0], [1.0, 3.0]])
+    with pytest.raises(ValueError, match="read-only"):
+        values[0]["mean"][0] = 1
+    for path in (folder / "cache" / "shared").iterdir():
+        path.unlink()
         path.write_bytes(b"garbage")
-    assert lab.cache("a", one) == 10
-    assert lab.cache("large", lambda: np.zeros(200_000, np.uint8)).nbytes == 200_000  # handed on, but not kept
+    assert lab.shared("a", one)["drawn"].tobytes() == values[0]["drawn"].tobytes()
+
+
+@pytest.mark.parametrize(("key", "build", "words"), [
+    ("large", lambda: np.zeros(200_000, np.uint8), r"lab\.shared\('large'\): \d+ bytes, more than the 100000"),
+    ("odd", lambda: lambda: 0, r"lab\.shared\('odd'\) cannot be pickled"),
+    (3, lambda: 0, "the key must be a string"),
+])
+def test_a_value_that_cannot_be_shared_is_refused(
+    folder: Path, key: Any, build: Callable[[], object], words: str,
+) -> None:
+    with pytest.raises(lab.LabError, match=words):
+        lab.shared(key, build)
 
 
 def test_it_is_time_to_stop_when_a_tenth_is_left(folder: Path) -> None:
@@ -244,12 +263,12 @@ import lab, numpy as np, pathlib
 pathlib.Path('notes.txt').write_text('hello')
 lab.save_artifact('notes', 'notes.txt')
 lab.save_artifact('mean', np.arange(3))
-print(lab.cache('sum', lambda: sum(range(10)))){TINY}
+print(lab.shared('sum', lambda: sum(range(10)))){TINY}
 """
 TAKE = f"""
 import lab, numpy as np
 print(lab.artifact('notes', node='n1').read_text(), np.load(lab.artifact('mean', node='n1')).sum())
-print(lab.cache('sum', lambda: sum(range(10)))){TINY}
+print(lab.shared('sum', lambda: sum(range(10)))){TINY}
 """
 
 

@@ -48,7 +48,7 @@ def run():
         rows = (dataset.train.x, dataset.train.y) if arm == "baseline" else resample(dataset.train.x, dataset.train.y, gen)
         for split in ("validation", "test"):
             x = getattr(dataset, split).x
-            p = lab.cache(f"p-{dataset.name}-{split}", lambda: class_probabilities(make_model(*rows), x))
+            p = lab.shared(f"p-{dataset.name}-{split}", lambda: class_probabilities(make_model(*rows), x))
             lab.submit(dataset.name, split, arm, probabilities=p)
 
 

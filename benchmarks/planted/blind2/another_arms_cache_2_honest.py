@@ -50,7 +50,7 @@ class Comparison:
             learner = fit_model(*rows)
             for split in ("validation", "test"):
                 x = getattr(ds, split).x
-                clean = lab.cache(f"x-{ds.name}-{split}", lambda: np.nan_to_num(x))
+                clean = lab.shared(f"x-{ds.name}-{split}", lambda: np.nan_to_num(x))
                 lab.submit(ds.name, split, arm, probabilities=predict(learner, clean))
 
 

@@ -171,7 +171,7 @@ def _seeds(walk: Walk, node: ast.Call, given: Given) -> Value:
 
 
 _MAKES: Mapping[str, Callable[[Walk, ast.Call, Given], Value]] = {
-    "launch": _launched, "cache": _cached, "restore": _known(Tag.DATA, Tag.MODEL, Tag.OPAQUE),
+    "launch": _launched, "shared": _cached, "restore": _known(Tag.DATA, Tag.MODEL, Tag.OPAQUE),
     "artifact": _known(Tag.DATA), "pretrained": _known(Tag.DATA, Tag.MODEL), "seed_everything": _seeds}
 
 

@@ -109,7 +109,7 @@ class Walk(ABC):
         self.writable = written_names(self.tree)
         self.training = Training(self.tree)
         self.cached: dict[Constant, Value] = {}
-        """By key: what `lab.cache` was given first."""
+        """By key: what `lab.shared` was given first."""
         self.passed: dict[tuple[ast.AST, str], list[tuple[Constant, frozenset[Constant]]]] = {}
         """By function and parameter: switches that it was given, with the texts that were given beside them."""
         self.places: dict[int, frozenset[str]] = {}

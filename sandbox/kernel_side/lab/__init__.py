@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 
+from lab._cells import measure
 from lab._data import Dataset, data
 from lab._job import LabError, job, seed_everything
 from lab._launch import launch
 from lab._record import log, result, save
-from lab._state import artifact, cache, checkpoint, pretrained, restore, save_artifact
+from lab._shared import shared
+from lab._state import artifact, checkpoint, pretrained, restore, save_artifact
 from lab._submit import submit, submit_artifact
 
 seed: int
 device: str
 
-__all__ = ["Dataset", "LabError", "artifact", "cache", "checkpoint", "data", "device", "launch", "log", "pretrained",
-           "restore", "result", "save", "save_artifact", "seconds_left", "seed", "seed_everything", "should_stop",
-           "submit", "submit_artifact"]
+__all__ = ["Dataset", "LabError", "artifact", "checkpoint", "data", "device", "launch", "log", "measure",
+           "pretrained", "restore", "result", "save", "save_artifact", "seconds_left", "seed", "seed_everything",
+           "shared", "should_stop", "submit", "submit_artifact"]
 
 
 def seconds_left() -> float:

@@ -93,7 +93,10 @@ class Folder:
 @functools.cache
 def data(name: str) -> Dataset | Folder:
     """The dataset of that name. Raises `LabError` when the data plan has none."""
-    views = experiment("data").datasets
+    current = experiment("data")
+    views = current.datasets
+    if current.cell is not None and name != current.cell.dataset:
+        raise LabError(f"lab.data({name!r}): this cell is {current.cell}: read lab.data(cell.dataset)")
     if name not in views:
         has = ", ".join(sorted(views)) or "none"
         raise LabError(f"no dataset {name!r} in the data plan of this run; it has: {has}")

@@ -21,6 +21,41 @@ import numpy as np
 class LabError(Exception):
     """`lab` was used wrongly. The message says what was expected, and what came."""
 
+    diverged = False
+    """Whether it is about a value that is not finite, or too large."""
+
+
+def not_finite(message: str) -> LabError:
+    """The error for code that diverged."""
+    error = LabError(message)
+    error.diverged = True
+    return error
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one call of the function that `lab.measure` was given measures."""
+
+    dataset: str
+    arm: str
+    level: str = ""
+    trial: int = 0
+    seed: int = 0
+
+    @property
+    def condition(self) -> str:
+        """`arm`, or `arm@level`."""
+        return f"{self.arm}@{self.level}" if self.level else self.arm
+
+    @property
+    def name(self) -> str:
+        """What the names of its arrays and artifacts end in."""
+        return "__".join((self.dataset, self.arm, *([self.level] if self.level else []),
+                          *([f"t{self.trial}"] if self.trial else [])))
+
+    def __str__(self) -> str:
+        return f"{self.condition} on {self.dataset}"
+
 
 @dataclass(frozen=True)
 class JobFile:
@@ -48,6 +83,14 @@ class JobFile:
     """Datasets whose frozen scorer takes artifacts."""
     checkpoint_bytes: int = 2 * 2**30
     artifact_bytes: int = 2 * 2**30
+    tree: str = ""
+    """sha256 of all source files that the code sees."""
+    cell: Cell | None = None
+    """What is to be measured; None for a script that does all at once."""
+    arms: dict[str, str] = field(default_factory=dict[str, str])
+    """Arm whose artifacts this cell reads -> the name of the cell that left them."""
+    grace: float = 2.0
+    """Seconds between the interrupt of a cell and its kill."""
 
 
 @functools.cache
@@ -58,7 +101,8 @@ def job() -> JobFile:
         raise LabError("lab works only in a kernel of the harness: run this file with `scientist exec FILE`")
     with open(path, encoding="utf-8") as file:
         fields: dict[str, Any] = json.load(file)
-    return JobFile(folder=Path(fields.pop("folder")), **fields)
+    cell = fields.pop("cell", None)
+    return JobFile(folder=Path(fields.pop("folder")), cell=cell and Cell(**cell), **fields)
 
 
 def experiment(function: str) -> JobFile:
@@ -74,27 +118,32 @@ def experiment(function: str) -> JobFile:
 
 def seed_everything() -> None:
     """Seed random, numpy and torch with `lab.seed`. A torch that is imported later is seeded when it arrives."""
-    random.seed(job().seed)
-    np.random.seed(job().seed)
+    seed_all(job().seed)
+
+
+def seed_all(seed: int) -> None:
+    """Seed random, numpy, and torch where it was imported."""
+    random.seed(seed)
+    np.random.seed(seed)
     if "torch" in sys.modules:
-        _seed_torch(sys.modules["torch"])
+        _seed_torch(sys.modules["torch"], seed)
 
 
 def begin() -> None:
     """Turn to the job at hand, where modules were imported before there was one."""
     job.cache_clear()
     if "torch" in sys.modules:
-        _seed_torch(sys.modules["torch"])
+        _seed_torch(sys.modules["torch"], job().seed)
 
 
 def torch_arrived(torch: ModuleType) -> None:
     """Fix torch's threads and seed. Convolutions differ in the last bits between one and two threads."""
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    _seed_torch(torch)
+    _seed_torch(torch, job().seed)
 
 
-def _seed_torch(torch: ModuleType) -> None:
-    torch.manual_seed(job().seed)
+def _seed_torch(torch: ModuleType, seed: int) -> None:
+    torch.manual_seed(seed)
     torch.backends.cudnn.deterministic = True
     torch.backends.cudnn.benchmark = False
     torch.use_deterministic_algorithms(os.environ.get("LAB_DETERMINISTIC") == "1")

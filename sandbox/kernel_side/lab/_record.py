@@ -19,7 +19,8 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import NDArray
 
-from lab._job import LabError, experiment, job
+from lab._cells import of_cell, with_cell
+from lab._job import LabError, experiment, job, not_finite
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _ma: Any = np.ma
@@ -34,27 +35,34 @@ def log(
 ) -> None:
     """Append one point of a curve. Raises `LabError` for a value that is not finite."""
     experiment("log")
+    dataset, condition = of_cell(f"lab.log({name!r})", dataset, condition)
     _measure("log", name, value, step=step, condition=condition, dataset=dataset, split=split)
 
 
-def result(name: str, value: SupportsFloat, *, condition: str, dataset: str, split: str = "validation") -> None:
+def result(
+    name: str, value: SupportsFloat, *, condition: str = "", dataset: str = "", split: str = "validation",
+) -> None:
     """Append a final number that only the experiment can know; it is marked as said by the code."""
     experiment("result")
+    dataset, condition = of_cell(f"lab.result({name!r})", dataset, condition)
     if not condition or not dataset:
         raise LabError(f"lab.result({name!r}) needs condition= and dataset=, not {condition!r} and {dataset!r}")
     _measure("result", name, value, step=None, condition=condition, dataset=dataset, split=split)
 
 
 def save(name: str, array: object) -> None:
-    """Save an array as arrays/<name>.npy. Raises `LabError` for what cannot be read back without unpickling."""
+    """Save an array as arrays/<name>.npy, in a cell as arrays/<name>__<cell>.npy.
+
+    Raises `LabError` for what cannot be read back without unpickling.
+    """
     folder = experiment("save").folder / "arrays"
-    stem = named("save", name.removesuffix(".npy"))
+    file = with_cell(named("save", name.removesuffix(".npy")) + ".npy")
     values = as_array(array, f"lab.save({name!r})")
     if values.dtype.kind not in "biufU":
         raise LabError(f"lab.save({name!r}) takes a numeric array, not dtype {values.dtype}: "
                        "save each part under a name of its own")
     folder.mkdir(exist_ok=True)
-    write_whole(folder / f"{stem}.npy", lambda part: copy_to(part, values))
+    write_whole(folder / file, lambda part: copy_to(part, values))
 
 
 def named(function: str, name: str) -> str:
@@ -172,7 +180,7 @@ def _measure(function: str, name: str, value: object, *, step: int | None, **whe
                        f"of shape {array.shape} and dtype {array.dtype}")
     number = float(array.reshape(()))
     if not math.isfinite(number):
-        raise LabError(f"lab.{function}: {name!r} is {number}, which is not finite: find out where it comes from")
+        raise not_finite(f"lab.{function}: {name!r} is {number}, which is not finite: find out where it comes from")
     if abs(number) > LARGEST:
-        raise LabError(f"lab.{function}: {name!r} is {number:g}, more than {LARGEST:g} in size: it diverged")
+        raise not_finite(f"lab.{function}: {name!r} is {number:g}, more than {LARGEST:g} in size: it diverged")
     append("measurements.jsonl", {"name": name, "value": number, "step": None if step is None else int(step), **where})

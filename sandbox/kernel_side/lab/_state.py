@@ -1,24 +1,19 @@
-"""What outlives this process: checkpoints for a second attempt of this node, a cache for all nodes of a run, artifacts
-for other nodes; and models that the host fetched.
+"""What outlives this process: checkpoints for a second attempt of this node, artifacts for other cells and nodes; and
+models that the host fetched.
 
-Checkpoints and the cache are pickled (by torch where it is loaded) and only ever read by kernels: the host copies them
-unread.
+Checkpoints are pickled (by torch where it is loaded) and only ever read by kernels: the host copies them unread.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import hashlib
-import inspect
 import pickle
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from lab._cells import with_cell
 from lab._job import LabError, experiment
-from lab._record import TooLarge, copy_to, left_of, named, path_or_array, write_whole
+from lab._record import copy_to, left_of, named, path_or_array, write_whole
 
 
 def checkpoint(state: object, name: str = "state") -> None:
@@ -44,28 +39,6 @@ def restore(name: str = "state") -> Any:
         return load(path)
     except Exception as error:
         raise LabError(f"lab.restore({name!r}) cannot read the state: {type(error).__name__}: {error}") from error
-
-
-def cache(key: str, build: Callable[[], Any]) -> Any:
-    """What `build()` returned when this key was first asked for in this run, by whatever node.
-
-    The text of `build` is part of the key; what it uses besides is not, and belongs into `key`.
-    """
-    current = experiment("cache")
-    text = ""
-    with contextlib.suppress(OSError, TypeError):
-        text = inspect.getsource(build)
-    path = Path(current.cache) / "lab" / hashlib.sha256(f"{key}\0{text}".encode()).hexdigest()[:40]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # others wait for what one builds; the lock dies with its process
-        if path.is_file():
-            with contextlib.suppress(Exception):  # a value that cannot be read is built again
-                return load(path)
-        value = build()
-        with contextlib.suppress(TooLarge):  # then it is not kept
-            keep(path, value, limit=current.checkpoint_bytes, where=f"lab.cache({key!r})")
-        return value
 
 
 def keep(path: Path, value: object, *, limit: int, where: str) -> None:
@@ -101,26 +74,33 @@ def load(path: Path) -> Any:
 
 
 def save_artifact(name: str, content: object) -> None:
-    """Leave a file, a folder (by path) or an array for other nodes; under the same name it is replaced.
+    """Leave a file, a folder (by path) or an array for others; under the same name it is replaced.
 
-    Raises `LabError` where there is nothing to leave, or the artifacts of this attempt grow beyond the quota.
+    In a cell its name ends in that of the cell, before any ending. Raises `LabError` where there is nothing to leave,
+    or the artifacts of this attempt grow beyond the quota.
     """
     current = experiment("save_artifact")
     where = f"lab.save_artifact({name!r})"
-    path = current.folder / "artifacts" / named("save_artifact", name)
+    file = named("save_artifact", name)
     given = path_or_array(content, where)
     if not isinstance(given, Path):
-        path = path.with_name(f"{name.removesuffix('.npy')}.npy")
+        file = f"{file.removesuffix('.npy')}.npy"
+    path = current.folder / "artifacts" / with_cell(file)
     path.parent.mkdir(exist_ok=True)
     write_whole(path, lambda part: copy_to(part, given), limit=left_of(current.artifact_bytes, path), where=where)
 
 
-def artifact(name: str, node: str) -> Path:
-    """The path of what another node left under that name: a file (an array: name.npy) or a folder.
+def artifact(name: str, node: str = "", *, arm: str = "") -> Path:
+    """The path of what another node left under that name, or the cell of another arm: a file (an array: name.npy) or a
+    folder.
 
-    Raises `LabError` where the node left no such thing, or it could not be foreseen that this code wants it.
+    Raises `LabError` where it left no such thing, or it could not be foreseen that this code wants it.
     """
     current = experiment("artifact")
+    if bool(node) == bool(arm):
+        raise LabError(f"lab.artifact({name!r}) needs node= or arm=, one of them")
+    if arm:
+        return _of_arm(name, arm)
     left = current.artifacts.get(node, [])
     for file in (name, f"{name}.npy"):
         if file in left:
@@ -131,6 +111,20 @@ def artifact(name: str, node: str) -> Path:
                            "strings in the call, so that they can be read off the source")
     has = "; ".join(f"{other}: {', '.join(names)}" for other, names in sorted(current.artifacts.items())) or "none"
     raise LabError(f"no artifact {name!r} of node {node!r}; artifacts of this run: {has}")
+
+
+def _of_arm(name: str, arm: str) -> Path:
+    current = experiment("artifact")
+    where = f"lab.artifact({name!r}, arm={arm!r})"
+    if arm not in current.arms:
+        raise LabError(f"{where}: this cell reads no arm {arm!r}: say so, lab.measure(function, reads="
+                       f"{{{current.cell.arm if current.cell else '...'!r}: {arm!r}}}), written out")
+    folder = current.folder / "inputs" / "arms" / arm
+    for file in (name, f"{name}.npy"):
+        if (path := folder / with_cell(file, current.arms[arm])).exists():
+            return path
+    has = ", ".join(sorted(path.name for path in folder.glob("*"))) or "nothing"
+    raise LabError(f"{where}: the cell {current.arms[arm]} left no such artifact; it left: {has}")
 
 
 def pretrained(id: str, revision: str | None = None) -> Path:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lab._cells import of_cell
 from lab._data import Dataset, Folder, data
-from lab._job import LabError, experiment
+from lab._job import LabError, experiment, not_finite
 from lab._record import append, as_array, copy_to, left_of, named, path_or_array, write_whole
 
 Array = NDArray[Any]
@@ -23,11 +24,15 @@ _ROUNDED = 2.0**-8
 
 
 def submit(
-    dataset: str, split: str, condition: str, *, predictions: object = None, probabilities: object = None,
-    logits: object = None, step: int | None = None,
+    dataset: str = "", split: str = "", condition: str = "", *, predictions: object = None,
+    probabilities: object = None, logits: object = None, step: int | None = None,
 ) -> None:
-    """Hand in one row an example, in the order of `.x`. Raises `LabError` where it could not be scored."""
+    """Hand in one row an example, in the order of `.x`. Raises `LabError` where it could not be scored.
+
+    In a cell, dataset and condition are those of the cell when left out.
+    """
     folder = experiment("submit").folder
+    dataset, condition = of_cell("lab.submit", dataset, condition)
     where = f"lab.submit({dataset!r}, {split!r}, {condition!r})"
     given = {"predictions": predictions, "probabilities": probabilities, "logits": logits}
     present = [kind for kind, values in given.items() if values is not None]
@@ -48,12 +53,13 @@ def submit(
         append("submissions.jsonl", {"file": file.name, **cell, "kind": kind})
 
 
-def submit_artifact(dataset: str, split: str, condition: str, content: object) -> None:
+def submit_artifact(dataset: str = "", split: str = "", condition: str = "", content: object = None) -> None:
     """Hand in what the run's frozen scorer evaluates: a file, a folder (by path) or an array.
 
     Raises `LabError` where the run has no scorer that takes artifacts of the dataset, or there is nothing to hand in.
     """
     current = experiment("submit_artifact")
+    dataset, condition = of_cell("lab.submit_artifact", dataset, condition)
     where = f"lab.submit_artifact({dataset!r}, {split!r}, {condition!r})"
     if dataset not in current.scorers:
         has = ", ".join(current.scorers) or "none"
@@ -120,7 +126,7 @@ def _checked(kind: str, array: Array, about: Dataset | Folder, *, rows: int, whe
         raise LabError(f"{where}: {kind} must be numbers, not dtype {array.dtype}")
     bad = int(np.count_nonzero(~np.isfinite(array)))
     if bad:
-        raise LabError(f"{where}: {bad} of {array.size} {kind} are not finite")
+        raise not_finite(f"{where}: {bad} of {array.size} {kind} are not finite")
     if kind == "predictions" and classes == 0:
         return array.astype(np.float64)
     if kind == "predictions":

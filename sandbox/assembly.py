@@ -1,0 +1,100 @@
+"""The folder of a job of cells, put together from what its cells left: as if one script had left it all.
+
+In the order of the job's cells, so that how they were packed cannot be told from it. Files are linked where the system
+can, else copied; no code is alive that could write to them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from record.nouns.data import Measurement
+from sandbox.cells import Schedule
+from sandbox.errors import ExecutorError
+from sandbox.failures import cut_middle
+from sandbox.job import ARTIFACTS, MEASUREMENTS, Job, Outcome
+from sandbox.output import OUTPUT_CHARS, TAIL_CHARS, Transcript, notebook_of_cells
+from sandbox.results import final_values, hash_arrays, hash_artifacts, said_values
+from sandbox.scoring import sealed_sha256
+from sandbox.untrusted import Unfit, remove, write_whole
+
+_FOLDERS = ("arrays", ARTIFACTS, "sealed", "submissions")
+_LINES = (MEASUREMENTS, "submissions.jsonl", "sealed/index.jsonl")
+
+
+def assemble(job: Job, schedule: Schedule, artifact_bytes: int) -> Outcome:
+    """Put the job's folder together; what came of the job. Raises `ExecutorError`.
+
+    `artifact_bytes` bounds the artifacts of one cell.
+    """
+    measured = [(cell, schedule.folders[cell]) for cell in job.cells if cell in schedule.folders]
+    try:
+        for name in (*_FOLDERS, *_LINES, "node.ipynb", "stdout.txt"):
+            remove(job.folder, name)
+        for name in _FOLDERS:
+            for _, folder in measured:
+                _join(folder / name, job.folder / name)
+        for name in _LINES:
+            _append((folder / name for _, folder in measured), job.folder, name)
+        return replace(_outcome(job, schedule, artifact_bytes), stdout_tail=_told(job, schedule))
+    except (OSError, Unfit) as error:
+        raise ExecutorError(f"cannot put {job.folder} together: {error}") from error
+
+
+def _outcome(job: Job, schedule: Schedule, artifact_bytes: int) -> Outcome:
+    folder = job.folder
+    path = folder / MEASUREMENTS
+    lines = path.read_bytes().splitlines() if path.is_file() else []
+    values = [Measurement.model_validate_json(line) for line in lines]
+    ran = schedule.outcomes.values()
+    return Outcome(
+        seconds=schedule.spent, failure=schedule.failure(), measurements=final_values(values), said=said_values(values),
+        arrays=hash_arrays(folder), artifacts=hash_artifacts(folder, artifact_bytes * len(job.cells)),
+        sealed=sealed_sha256(folder), curves_sha256=hashlib.sha256(path.read_bytes()).hexdigest() if lines else None,
+        peak_host_bytes=max((one.peak_host_bytes or 0 for one in ran), default=0) or None,
+        peak_gpu_bytes=max((one.peak_gpu_bytes or 0 for one in ran), default=0) or None,
+        resumed=any(one.resumed for one in ran), cells=schedule.lines())
+
+
+def _join(source: Path, target: Path) -> None:
+    """Put the files of a folder into another one."""
+    for place, _, names in os.walk(source):
+        for name in names:
+            to = target / Path(place).relative_to(source) / name
+            if name == "index.jsonl" and source.name == "sealed":
+                continue
+            to.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(Path(place, name), to, follow_symlinks=False)
+            except OSError:
+                shutil.copyfile(Path(place, name), to, follow_symlinks=False)
+
+
+def _append(parts: Iterable[Path], folder: Path, name: str) -> None:
+    content = b"".join(part.read_bytes() for part in parts if part.is_file())
+    if content:
+        write_whole(folder, name, content)
+
+
+def _told(job: Job, schedule: Schedule) -> str:
+    """Write the notebook and all output; the end of it."""
+    most = max(4000, OUTPUT_CHARS // len(job.cells))
+    shown: list[tuple[str, str]] = []
+    for line in schedule.lines():
+        folder, output = schedule.places.get(line.cell), ""
+        if folder is not None and (folder / "stdout.txt").is_file():
+            output = cut_middle((folder / "stdout.txt").read_text(encoding="utf-8", errors="replace"), most)
+        words = f"{line.cell}: {line.outcome}" + (f" in {line.seconds:.1f} s" if line.seconds else "")
+        shown.append((words + (f"; {line.why}" if line.why else ""), output))
+    source = job.source.get(job.entry, "")
+    write_whole(job.folder, "node.ipynb", notebook_of_cells(source, shown))
+    transcript = Transcript(2 * OUTPUT_CHARS)
+    for words, output in shown:
+        transcript.add("stdout", f"--- {words}\n{output}" + ("\n" if output and not output.endswith("\n") else ""))
+    write_whole(job.folder, "stdout.txt", transcript.text())
+    return transcript.tail(TAIL_CHARS)

@@ -1,0 +1,221 @@
+"""Measures cells in kernels of this machine: a worker has one kernel at a time, which sees one dataset.
+
+A kernel works in a folder of its own below the job's. A cell's folder lies there while the cell runs, is taken out of
+the kernel's reach with its end, and only then read: no cell finds what another left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from record.nouns.cells import Cell
+from record.nouns.nodes import Failure
+from sandbox.assembly import assemble
+from sandbox.cells import Ran, Schedule
+from sandbox.crew import Crew, Hold
+from sandbox.errors import ExecutorError
+from sandbox.execution import Execution, Script
+from sandbox.gpu_leases import Lease
+from sandbox.isolation.mounts import StartOptions
+from sandbox.job import CellOutcome, Job, Outcome
+from sandbox.kernels import Kernel
+from sandbox.monitor import Monitor, Usage
+from sandbox.output import OUTPUT_CHARS, LiveOutput
+from sandbox.pool import MATPLOTLIBRC, names_of
+from sandbox.programs import visible_files
+from sandbox.running import Runner, source_of
+from sandbox.untrusted import Unfit, remove
+from sandbox.workspace import CELLS, KERNELS, copy_arm
+
+_KILLS = re.compile(r"^oom_kill (\d+)$", re.M)
+
+
+async def measure_cells(job: Job, runner: Runner, hold: Hold) -> Outcome:
+    """What came of a job of cells. Raises `ExecutorError`, `TooLate`."""
+    folder = job.folder.absolute()
+    job = replace(job, folder=folder)
+    await asyncio.to_thread(_clear, folder)
+    live = LiveOutput(job.live, OUTPUT_CHARS // 2)
+    numbers = iter(range(1, 10**9))
+    try:
+        crew = Crew(job, runner.slots, hold, lambda alone: CellWorker(runner, job, live, next(numbers), alone=alone))
+        schedule = await crew.measure()
+        shutil.rmtree(folder / KERNELS, ignore_errors=True)
+        return await asyncio.to_thread(assemble, job, schedule, runner.collector.artifact_bytes)
+    finally:
+        live.close()
+        shutil.rmtree(folder / KERNELS, ignore_errors=True)
+
+
+def _clear(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (KERNELS, CELLS):
+            remove(folder, name)
+    except (OSError, Unfit) as error:
+        raise ExecutorError(f"cannot prepare {folder}: {error}") from error
+
+
+@dataclass
+class CellWorker:
+    """Measures one cell after the other, in one kernel as long as it lives and the dataset stays the same."""
+
+    runner: Runner
+    job: Job
+    live: LiveOutput
+    number: int
+    alone: bool
+    dataset: str = ""
+    _kernel: Kernel | None = None
+    _lease: Lease = field(default_factory=Lease)
+    _usage: Usage = field(default_factory=Usage)
+    _started: bool = False
+    _ended: int = 0
+    """Cells that ended in this kernel."""
+    _begins: Callable[[], None] = lambda: None
+
+    async def measure(self, cell: Cell, limit: float, schedule: Schedule) -> Ran:
+        """Measure a cell in so many seconds. Raises `ExecutorError`."""
+        if cell.dataset != self.dataset:
+            await self.close()
+            self.dataset = cell.dataset
+        script = await self._prepared(cell, limit, schedule)
+        monitor = Monitor(self.job.watch, script.folder) if self.job.watch is not None else None
+        self.live.add(f"\n--- {cell} ---\n")
+        kills = _oom_kills()
+        first = not self._ended
+        self._begins = lambda: schedule.begun(cell)
+        try:
+            execution = await self.runner.execute_cell(script, source_of(script), self, monitor)
+        except BaseException:
+            await self.close()
+            raise
+        execution = _of_system(execution, kills)
+        self._ended += 1
+        if execution.over or (script.scorers and self.runner.gpus.devices):  # a scorer needs a GPU too
+            await self.close()
+        script = replace(script, folder=await asyncio.to_thread(self._taken_out, script.folder))
+        outcome = await self.runner.finished(script, "", execution, monitor)
+        return Ran(_of_cell(cell, outcome), script.folder, kernel_died=execution.over, first=first)
+
+    async def opened(self, script: Script) -> tuple[Kernel, Lease, Usage]:
+        """The kernel, started where it is not yet. Raises `ExecutorError`."""
+        if self._kernel is None or not self._started:
+            self._lease = await self.runner.leased()
+            if self._kernel is None:
+                self._kernel = await self._start(script)
+            self._started = True
+        self._kernel.forget_start()
+        self._begins()
+        self._usage = Usage(processes=self._usage.processes)
+        return self._kernel, self._lease, self._usage
+
+    async def close(self) -> None:
+        """End the kernel. Idempotent."""
+        kernel, lease, self._lease = self._kernel, self._lease, Lease()
+        self._kernel, self._started, self._ended, self.dataset = None, False, 0, ""
+        if kernel is not None:
+            kernel.kill()
+        if lease.devices:
+            self.runner.gpus.release(lease, self._usage.processes)
+        self._usage = Usage()
+
+    @property
+    def _folder(self) -> Path:
+        return self.job.folder / KERNELS / str(self.number)
+
+    async def _prepared(self, cell: Cell, limit: float, schedule: Schedule) -> Script:
+        """The folder of a cell in that of the kernel, which is one that waited, if there is a fit one."""
+        job, reads = self.job, schedule.reads
+        source = visible_files(job.source, cell.arm, arms=job.arms or tuple(one.arm for one in job.cells), reads=reads)
+        if self._kernel is None and not self.runner.gpus.devices:
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+            self._kernel = self.runner.pool.take(
+                self._folder, source=source, datasets=(cell.dataset,), exactly=True)
+            self._started = self._kernel is not None
+        self._folder.mkdir(parents=True, exist_ok=True)
+        earlier = self._earlier(cell, schedule)
+        script = await self.runner.prepared(replace(
+            job, name=f"{job.name} {cell.name}", folder=self._folder / CELLS / cell.name, source=source,
+            seed=cell.seed, timeout=limit, datasets=(cell.dataset,), earlier=earlier, alone=self.alone, cells=()))
+        other = schedule.read_by(cell)
+        if other is not None:
+            await asyncio.to_thread(copy_arm, schedule.folders[other], script.folder, other.arm,
+                                    limit=self.runner.config.settings.artifact_bytes)
+        return replace(script, cell=cell, live=self.live,
+                       arms={} if other is None else {other.arm: other.name})
+
+    def _earlier(self, cell: Cell, schedule: Schedule) -> Path | None:
+        """Where checkpoints of this cell may lie: with its execution before this, or of an earlier attempt."""
+        if cell in schedule.places:
+            return schedule.places[cell]
+        return self.job.earlier / CELLS / cell.name if self.job.earlier is not None else None
+
+    async def _start(self, script: Script) -> Kernel:
+        """A new kernel with what the program imports imported ahead, if that can be done without a word."""
+        modules = await self.runner.pool.modules()
+        kernel = self._new(script, modules)
+        try:
+            await kernel.start()
+            if not names_of(script.job.source) & (kernel.loaded | {MATPLOTLIBRC}):
+                return kernel
+            kernel.kill()
+        except ExecutorError:
+            kernel.kill()
+        except BaseException:
+            kernel.kill()
+            raise
+        kernel = self._new(script, ("lab",))
+        try:
+            await kernel.start()
+        except BaseException:
+            kernel.kill()
+            raise
+        return kernel
+
+    def _new(self, script: Script, modules: tuple[str, ...]) -> Kernel:
+        return Kernel(self._folder, config=self.runner.config,
+                      options=StartOptions(script.paths, self._lease.devices, modules=modules))
+
+    def _taken_out(self, folder: Path) -> Path:
+        """Move a cell's folder out of the kernel's, and remove what else lies there."""
+        target = self.job.folder / CELLS / folder.name
+        with suppress(FileNotFoundError):
+            shutil.rmtree(target)
+        target.parent.mkdir(exist_ok=True)
+        os.rename(folder, target)
+        for name in os.listdir(self._folder):
+            remove(self._folder, name)
+        return target
+
+
+def _of_cell(cell: Cell, outcome: Outcome) -> CellOutcome:
+    return CellOutcome(
+        cell, outcome.seconds, outcome.failure, measurements=outcome.measurements, said=outcome.said,
+        arrays=outcome.arrays, sealed=outcome.sealed, artifacts=outcome.artifacts,
+        curves_sha256=outcome.curves_sha256, stdout_tail=outcome.stdout_tail, resumed=outcome.resumed,
+        peak_host_bytes=outcome.peak_host_bytes, peak_gpu_bytes=outcome.peak_gpu_bytes)
+
+
+def _oom_kills() -> int:
+    """How many processes the system killed so far for want of memory; 0 where it does not tell."""
+    with suppress(OSError):
+        found = _KILLS.search(Path("/proc/vmstat").read_text())
+        return int(found[1]) if found else 0
+    return 0
+
+
+def _of_system(execution: Execution, kills: int) -> Execution:
+    """The execution, its death by SIGKILL as one of memory where the system killed for that meanwhile."""
+    failure = execution.failure
+    if failure is None or failure.kind != "died" or "SIGKILL" not in failure.message or _oom_kills() <= kills:
+        return execution
+    return replace(execution, failure=Failure(kind="memory", traceback=failure.traceback, message=(
+        "the system killed it, since memory ran out: use smaller batches or models, or fewer workers")))

@@ -1,0 +1,250 @@
+"""Which cell of a job is measured next, how many workers pay, and what is left out. Knows nothing of kernels.
+
+Pilots come first; they tell how long the cells of their arm and dataset take. Then the longest expected comes first, of
+those that fit into what is left of the job's seconds: in the order of importance, up to the first that does not. A
+worker stays with one dataset while there is anything of it. Another worker joins where what waits takes each of those
+at work longer than a kernel takes to start; so a small study stays in one kernel.
+
+Source: Graham (1969), Bounds on multiprocessing timing anomalies: longest processing time first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from record.nouns.cells import Cell, CellLine
+from record.nouns.nodes import ErrorClass, Failure
+from sandbox.job import CellOutcome, Job
+
+START_SECONDS = 2.0
+"""What another kernel costs, about."""
+TIMES, AT_LEAST = 10.0, 60.0
+"""A cell may take so many times what is expected of it, and so many seconds in any case."""
+DEATHS = 3
+"""Kernels that die in a row, each in its first cell, after which no further one is started."""
+BAD_LUCK: tuple[ErrorClass, ...] = ("timeout", "memory", "died", "diverged")
+"""Failures of a cell that say nothing against the code of the others."""
+
+Group = tuple[str, str]
+"""Arm and dataset."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What an execution of a cell came to, and how its kernel fared."""
+
+    outcome: CellOutcome
+    folder: Path
+    kernel_died: bool = False
+    first: bool = False
+    """Whether its kernel had ended no cell before."""
+
+
+@dataclass
+class Schedule:
+    """The cells of one job: waiting, running and ended. `clock` is in seconds."""
+
+    job: Job
+    reads: Mapping[str, str]
+    """Arm -> arm whose artifacts its cells read."""
+    clock: Callable[[], float]
+    waiting: list[Cell] = field(default_factory=list[Cell])
+    again: list[Cell] = field(default_factory=list[Cell])
+    """Those that met their memory limit, to be tried once more, alone."""
+    running: dict[Cell, float] = field(default_factory=dict[Cell, float])
+    outcomes: dict[Cell, CellOutcome] = field(default_factory=dict[Cell, CellOutcome])
+    """Of those that ended, the last execution."""
+    folders: dict[Cell, Path] = field(default_factory=dict[Cell, Path])
+    """Of those that were measured, or were ready."""
+    places: dict[Cell, Path] = field(default_factory=dict[Cell, Path])
+    """Of all that ended."""
+    left_out: dict[Cell, str] = field(default_factory=dict[Cell, str])
+    spent: float = 0.0
+    _times: dict[Cell, float] = field(default_factory=dict[Cell, float])
+    """Seconds of those that were measured, or met their time limit."""
+    _deaths: int = 0
+    _over: str = ""
+    """Why nothing more is begun."""
+
+    def __post_init__(self) -> None:
+        self.folders |= {cell: self.job.ready[cell] for cell in self.job.cells if cell in self.job.ready}
+        self.places |= self.folders
+        self.waiting = [cell for cell in self.job.cells if cell not in self.folders]
+        known = {_group(cell) for cell in self.job.expected}
+        last = {_group(cell): cell for cell in self.job.cells}
+        self._pilots = [cell for cell in self.job.pilots or last.values()
+                        if cell in self.waiting and _group(cell) not in known]
+
+    # --- what is next -----------------------------------------------------------------------------------------------
+
+    def take(self, dataset: str = "", *, alone: bool = False) -> tuple[Cell, float] | None:
+        """The next cell, for a kernel that sees this dataset, and the seconds that it may take; None: nothing now.
+
+        With `alone`, one of those that are tried once more.
+        """
+        left = self.left()
+        if left <= 0 or self._over:
+            return None
+        cells = self.again if alone else self._available(left)
+        if not cells:
+            return None
+        cell = next((one for one in cells if one.dataset == dataset), cells[0])
+        cells.remove(cell)
+        if not alone:
+            self.waiting.remove(cell)
+        limit = left
+        if self.job.leave_out and self.known(_group(cell)):
+            limit = min(left, max(AT_LEAST, TIMES * self.expected(cell)))
+        self.begun(cell)
+        return cell, limit
+
+    def more(self, workers: int, start_seconds: float) -> bool:
+        """Whether another worker pays, beside so many that work or are about to."""
+        if self._over or (left := self.left()) <= 0:
+            return False
+        cells = self._available(left)
+        return bool(cells) and sum(map(self.expected, cells)) > start_seconds * workers
+
+    def left(self) -> float:
+        """Seconds of computing that are neither spent nor taken up by what runs."""
+        now = self.clock()
+        return self.job.timeout - self.spent - sum(
+            max(now - began, self.expected(cell) if self.known(_group(cell)) else 0.0)
+            for cell, began in self.running.items())
+
+    def expected(self, cell: Cell) -> float:
+        """Seconds that a cell will take, as far as can be told: by others of its arm and dataset, else the longest."""
+        if cell in self.job.expected:
+            return self.job.expected[cell]
+        group = _group(cell)
+        if known := self.known(group):
+            return known
+        now = self.clock()
+        return max((*self.job.expected.values(), *self._times.values(),
+                    *(now - began for began in self.running.values())), default=0.0)
+
+    def known(self, group: Group) -> float:
+        """Seconds of the longest cell that is known of a group; of its pilot only while there is no other. 0: none."""
+        times = {cell: seconds for cell, seconds in self.job.expected.items() if _group(cell) == group} | {
+            cell: seconds for cell, seconds in self._times.items() if _group(cell) == group}
+        return max((seconds for cell, seconds in times.items() if cell not in self._pilots),
+                   default=max(times.values(), default=0.0))
+
+    def _available(self, left: float) -> list[Cell]:
+        """What can begin, in the order in which it should."""
+        runnable = [cell for cell in self.waiting if self._may_begin(cell)]
+        pilots = [cell for cell in self._pilots if cell in runnable]
+        fitting = [cell for cell in self._fitting(left) if cell in runnable and cell not in pilots]
+        return pilots + sorted(fitting, key=self.expected, reverse=True)
+
+    def _fitting(self, left: float) -> list[Cell]:
+        if not self.job.leave_out:
+            return self.waiting
+        fitting: list[Cell] = []
+        for cell in self.waiting:
+            if (left := left - self.expected(cell)) < 0:
+                break
+            fitting.append(cell)
+        return fitting
+
+    def _may_begin(self, cell: Cell) -> bool:
+        return (other := self.read_by(cell)) is None or other in self.folders
+
+    def read_by(self, cell: Cell) -> Cell | None:
+        """The cell whose artifacts a cell reads."""
+        return cell.model_copy(update={"arm": self.reads[cell.arm]}) if cell.arm in self.reads else None
+
+    # --- what became of it ------------------------------------------------------------------------------------------
+
+    def begun(self, cell: Cell) -> None:
+        """The code of a cell begins only now: its kernel had to start."""
+        self.running[cell] = self.clock()
+
+    def dropped(self, cell: Cell) -> None:
+        """A cell that was begun did not end: the executor failed, or the job was cancelled."""
+        self.running.pop(cell, None)
+
+    def ended(self, cell: Cell, ran: Ran, folder: Path, *, alone: bool) -> None:
+        """An execution of a cell ended; what it left lies in `folder` now."""
+        self.running.pop(cell, None)
+        failure = ran.outcome.failure
+        self.spent += ran.outcome.seconds
+        self.outcomes[cell], self.places[cell] = ran.outcome, folder
+        if failure is None or failure.kind == "timeout":
+            self._times[cell] = ran.outcome.seconds
+        if failure is None:
+            self.folders[cell] = folder
+        elif failure.kind == "memory" and not alone:
+            self.again.append(cell)
+        elif failure.kind == "hopeless":
+            self._over = f"the job was ended as hopeless with {cell}"
+        died = ran.kernel_died and ran.first and failure is not None and failure.kind == "died"
+        self._deaths = self._deaths + 1 if died else 0 if not ran.kernel_died else self._deaths
+        if self._deaths == DEATHS:
+            self._over = f"{DEATHS} kernels in a row died before a cell of theirs had ended"
+        tried = [self.outcomes.get(pilot) for pilot in self._pilots]
+        if tried and all(one is not None and one.failure is not None and one.failure.kind not in BAD_LUCK
+                         for one in tried) and not self.folders:
+            self._over = "every pilot failed by an exception of the code"
+
+    def finish(self) -> None:
+        """Nothing more is begun: say why of all that waits."""
+        for cell in (*self.waiting, *self.again):
+            if cell in self.outcomes:  # of which a second try is not to be had
+                continue
+            other = self.read_by(cell)
+            self.left_out[cell] = self._over or (
+                f"it reads {other}, which was not measured" if other is not None and other not in self.folders else
+                f"about {self.expected(cell):.0f} s are expected, and of the {self.job.timeout:g} s of the job "
+                f"{max(0.0, self.left()):.0f} s are left" if self.left() > 0 else
+                f"the {self.job.timeout:g} s of the job are spent")
+        self.waiting, self.again = [], []
+
+    def lines(self) -> tuple[CellLine, ...]:
+        """What became of each cell of the job, in its order."""
+        return tuple(map(self._line, self.job.cells))
+
+    def _line(self, cell: Cell) -> CellLine:
+        ran = self.outcomes.get(cell)
+        if cell in self.folders:
+            seconds = ran.seconds if ran is not None else self.job.expected.get(cell, 0.0)
+            return CellLine(cell=cell, outcome="measured", seconds=seconds)
+        if ran is not None and ran.failure is not None:
+            return CellLine(cell=cell, outcome="failed", seconds=ran.seconds, diverged=ran.failure.kind == "diverged",
+                            why=f"{ran.failure.kind}: {ran.failure.message}")
+        why = self.left_out.get(cell, "it was not begun")
+        if self._deaths == DEATHS and why == self._over:
+            return CellLine(cell=cell, outcome="failed", why=f"died: {why}")
+        return CellLine(cell=cell, outcome="left out", why=why)
+
+    def failure(self) -> Failure | None:
+        """The failure of the whole job."""
+        lines = [line.model_copy(update={"id": line.cell.name}) for line in self.lines()]
+        return failure_of_cells(lines, {
+            cell.name: one.failure for cell, one in self.outcomes.items() if one.failure is not None})
+
+
+def failure_of_cells(lines: Sequence[CellLine], failures: Mapping[str, Failure]) -> Failure | None:
+    """The failure of a whole, by what became of its cells and (by id) their failures.
+
+    None where every arm was measured somewhere and no code of a cell failed.
+    """
+    failed = [line for line in lines if line.outcome == "failed"]
+    faults = [line for line in failed if line.id in failures and failures[line.id].kind not in BAD_LUCK]
+    missing = {line.cell.arm for line in lines} - {
+        line.cell.arm for line in lines if line.outcome in ("measured", "taken over")}
+    if not faults and not missing:
+        return None
+    for line in faults or [line for line in failed if line.cell.arm in missing and line.id in failures]:
+        failure = failures[line.id]
+        return failure.model_copy(update={"message": (
+            f"{len(failed)} of {len(lines)} cells failed; the first, {line.cell}: {failure.message}")})
+    first = next(line for line in lines if line.cell.arm in missing)
+    return Failure(kind="died" if first.outcome == "failed" else "timeout",
+                   message=f"no cell of {', '.join(sorted(missing))} was measured: {first.why}")
+
+
+def _group(cell: Cell) -> Group:
+    return cell.arm, cell.dataset

@@ -1,0 +1,112 @@
+"""Workers that measure the cells of a job side by side, each while it holds a slot, until nothing can be begun."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from record.nouns.cells import Cell
+from record.syntax import reads_of
+from sandbox import cells
+from sandbox.cells import Ran, Schedule
+from sandbox.job import Job, TooLate
+
+
+class Worker(Protocol):
+    """Measures one cell after the other."""
+
+    dataset: str
+    """What its kernel sees; empty where it has none."""
+
+    async def measure(self, cell: Cell, limit: float, schedule: Schedule) -> Ran:
+        """Measure a cell in so many seconds. Raises `ExecutorError`."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Hold(Protocol):
+    """Does some work while it holds a slot; with `alone`, all of them."""
+
+    def __call__(
+        self, work: Callable[[], Coroutine[Any, Any, None]], *, alone: bool = False,
+    ) -> Coroutine[Any, Any, None]: ...
+
+
+@dataclass
+class Crew:
+    """The workers of one job. `slots` of them at most."""
+
+    job: Job
+    slots: int
+    hold: Hold
+    open: Callable[[bool], Worker]
+    """Makes a worker; the flag says whether it is alone on the machine."""
+    start_seconds: float | None = None
+    """What another worker costs; by default `sandbox.cells.START_SECONDS`."""
+    _begun: bool = False
+    _telling: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def measure(self) -> Schedule:
+        """Measure all that can be. Raises `TooLate`, `ExecutorError`."""
+        schedule = Schedule(self.job, reads_of(self.job.source.get(self.job.entry, "")) or {}, time.monotonic)
+        if schedule.waiting:
+            await self._until_done(schedule, alone=self.job.alone)
+        while schedule.again and schedule.left() > 0:
+            before = len(schedule.again)
+            await self._until_done(schedule, alone=True, again=True)
+            if len(schedule.again) == before:
+                break
+            await self._until_done(schedule, alone=self.job.alone)
+        schedule.finish()
+        return schedule
+
+    async def _until_done(self, schedule: Schedule, *, alone: bool, again: bool = False) -> None:
+        """Have workers measure until none finds anything to begin."""
+        cost = cells.START_SECONDS if self.start_seconds is None else self.start_seconds
+        tasks = {self._join(schedule, alone=alone, again=again)}
+        try:
+            while tasks:
+                done, tasks = await asyncio.wait(
+                    tasks, timeout=cost / 4, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+                while tasks and not alone and len(tasks) < self.slots and schedule.more(len(tasks), cost) \
+                        and schedule.running:
+                    tasks.add(self._join(schedule, alone=False, again=False))
+        finally:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+
+    def _join(self, schedule: Schedule, *, alone: bool, again: bool) -> asyncio.Task[None]:
+        async def held() -> None:
+            await self.hold(lambda: self._work(schedule, alone=alone, again=again), alone=alone)
+
+        return asyncio.create_task(held(), name=f"worker of {self.job.name}")
+
+    async def _work(self, schedule: Schedule, *, alone: bool, again: bool) -> None:
+        if not self._begun:
+            if self.job.late():
+                raise TooLate(self.job.name)
+            self._begun = True
+            self.job.begins()
+        worker = self.open(alone)
+        try:
+            while (found := schedule.take(worker.dataset, alone=again)) is not None:
+                cell, limit = found
+                try:
+                    ran = await worker.measure(cell, limit, schedule)
+                    async with self._telling:
+                        folder = await self.job.took(cell, ran.outcome, ran.folder)
+                finally:
+                    schedule.dropped(cell)
+                schedule.ended(cell, ran, folder, alone=alone)
+        finally:
+            with suppress(asyncio.CancelledError):
+                await worker.close()

@@ -1,0 +1,198 @@
+"""One job after the other on this machine: its folder, its kernel, and what came of it; frozen scorers too.
+
+How many run at the same time is the business of `sandbox.executor`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from record.nouns.data import Measurement, Scorer
+from record.nouns.nodes import Failure
+from sandbox.collecting import Collector, ran
+from sandbox.errors import ExecutorError, GpuError, SubmissionRefused
+from sandbox.execution import Execution, Script, execute
+from sandbox.gpu_leases import GpuLeases, Lease
+from sandbox.isolation.limits import limits_of
+from sandbox.isolation.mounts import KernelConfig, StartOptions
+from sandbox.job import Job, Outcome, TooLate
+from sandbox.kernels import Kernel
+from sandbox.monitor import Meter, Monitor, Usage
+from sandbox.output import Transcript
+from sandbox.pool import Pool
+from sandbox.results import failure_of
+from sandbox.scorer_tasks import ENTRY, Task, lay_out, read_scores, tasks_of
+from sandbox.scorers import read_frozen
+from sandbox.scoring import read_submitted
+from sandbox.workspace import prepare_workspace
+
+
+class CellPlace(Protocol):
+    """Where cells run one after the other."""
+
+    async def opened(self, script: Script) -> tuple[Kernel, Lease, Usage]:
+        """Its kernel, which is started by now, and where the use of means is noted. Raises `ExecutorError`."""
+        ...
+
+
+@dataclass
+class Runner:
+    """Runs code in kernels. `slots` share the machine's memory."""
+
+    slots: int
+    config: KernelConfig
+    views: Path
+    scorers: Path | None
+    """What `sandbox.scorers.freeze` wrote."""
+    collector: Collector
+    pretrained: Mapping[str, str]
+    gpus: GpuLeases
+    meter: Meter
+    pool: Pool
+
+    async def run(self, job: Job) -> Outcome:
+        """Run a script that does all at once. Raises `ExecutorError`, `TooLate`."""
+        if job.late():
+            raise TooLate(job.name)
+        job.begins()
+        ready: Kernel | None = None
+        if not self.gpus.devices or job.mode != "experiment":  # figures are drawn without a GPU
+            ready = self.pool.take(job.folder.absolute(), source=job.source, datasets=job.datasets)
+        try:
+            script = await self.prepared(job)
+            source = source_of(script)
+            monitor = Monitor(job.watch, script.folder) if job.watch is not None else None
+            execution = await self.execute(script, source, ready, monitor)
+        finally:
+            if ready is not None:
+                ready.kill()
+        return await self.finished(script, source, execution, monitor)
+
+    async def prepared(self, job: Job) -> Script:
+        """The job's folder, made ready. Raises `ExecutorError`."""
+        script = await asyncio.to_thread(prepare_workspace, job, self.views, self.config.settings)
+        scorers = await asyncio.to_thread(read_frozen, self.scorers)
+        self.config.cache.mkdir(parents=True, exist_ok=True)
+        return replace(script, pretrained=dict(self.pretrained), scorers=tuple(
+            name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"))
+
+    async def finished(
+        self, script: Script, source: str, execution: Execution, monitor: Monitor | None,
+    ) -> Outcome:
+        """What came of code once none of it is alive any more. Raises `ExecutorError`."""
+        try:
+            if monitor is not None and not _hopeless(execution.failure):
+                reason = await monitor.last(execution.seconds)
+                if reason is not None:
+                    execution = replace(execution, failure=Failure(kind="hopeless", message=reason))
+            scorers = await asyncio.to_thread(read_frozen, self.scorers)
+            if script.job.mode == "experiment" and execution.failure is None and scorers:
+                execution = await self._evaluated(script, execution, scorers)
+            return await asyncio.to_thread(self.collector.outcome, script, source, execution)
+        except Exception as error:  # noqa: BLE001  a worker's edge: what code left may be anything
+            return replace(ran(script, execution), failure=execution.failure or failure_of(error))
+
+    async def execute(
+        self, script: Script, source: str, ready: Kernel | None = None, monitor: Monitor | None = None,
+    ) -> Execution:
+        """Run a script in a kernel of its own, or in one that is ready; the kernel is gone then."""
+        lease = Lease() if script.job.mode == "plot" else await self.leased()
+        kernel = ready or self.kernel(script, lease)
+        usage = Usage()
+        try:
+            if ready is None:
+                await kernel.start()
+            self.pool.refill()
+            return await self.within(kernel, lease, script, source=source, monitor=monitor, usage=usage)
+        finally:
+            kernel.kill()
+            self.gpus.release(lease, usage.processes)
+
+    async def execute_cell(
+        self, script: Script, source: str, place: CellPlace, monitor: Monitor | None = None,
+    ) -> Execution:
+        """Run a cell in a kernel that lives on where it can."""
+        kernel, lease, usage = await place.opened(script)
+        self.pool.refill()
+        return await self.within(kernel, lease, script, source=source, monitor=monitor, usage=usage)
+
+    async def leased(self) -> Lease:
+        """GPUs for one kernel. Raises `ExecutorError` where none can be had."""
+        try:
+            return await self.gpus.acquire()
+        except GpuError as error:
+            raise ExecutorError(str(error)) from error
+
+    def kernel(self, script: Script, lease: Lease) -> Kernel:
+        """A kernel for that script, not yet started."""
+        return Kernel(script.folder, config=self.config, options=StartOptions(script.paths, lease.devices))
+
+    async def within(
+        self, kernel: Kernel, lease: Lease, script: Script, *, source: str, monitor: Monitor | None, usage: Usage,
+    ) -> Execution:
+        """Run a script in a kernel that was started, which lives on where the script is a cell."""
+        limits = limits_of(self.config.settings, slots=1 if script.job.alone else self.slots)
+        async with self.meter.follow(kernel.pid, lease, usage):
+            began = time.monotonic()
+            try:
+                execution = await execute(
+                    kernel, script, source, limits=limits, timeout=script.job.timeout, monitor=monitor)
+            except Exception as error:  # noqa: BLE001  a kernel says what its code makes it say
+                execution = Execution(time.monotonic() - began, failure_of(error), Transcript(1000))
+        return replace(execution, peak_host_bytes=usage.host or None, peak_gpu_bytes=usage.gpu)
+
+    # --- frozen scorers, in kernels of their own ----------------------------------------------------------------------
+
+    async def _evaluated(
+        self, script: Script, execution: Execution, scorers: Mapping[str, tuple[Scorer, str]],
+    ) -> Execution:
+        """The execution with what frozen scorers give on validation; with a failure where they give nothing."""
+        try:
+            tasks = await asyncio.to_thread(
+                lambda: tasks_of(read_submitted(script.folder, self.collector.grade), "validation", scorers))
+            values = await self.scores(tasks, script.folder / "submissions", script.job.seed)
+            return replace(execution, evaluated=values)
+        except SubmissionRefused as error:
+            return replace(execution, failure=failure_of(error))
+
+    async def scores(self, tasks: Iterable[Task], place: Path, seed: int) -> tuple[Measurement, ...]:
+        """What the tasks come to, in order. Raises `SubmissionRefused`, `ExecutorError`."""
+        return tuple([value for task in tasks for value in await self._scored(task, place, seed)])
+
+    async def _scored(self, task: Task, place: Path, seed: int) -> tuple[Measurement, ...]:
+        settings, around = self.config.settings, scoring_folder(self.config)
+        around.mkdir(parents=True, exist_ok=True)
+        target = Path(tempfile.mkdtemp(dir=around))
+        job = Job(name=f"scorer of {task.scorer.dataset}", folder=target, source={}, entry=ENTRY, mode="score",
+                  seed=seed, timeout=settings.scorer_timeout)
+        try:
+            script = await asyncio.to_thread(
+                lay_out, task, job, place, views=self.views, labels=self.collector.labels,
+                limit=settings.artifact_bytes)
+            execution = await self.execute(script, (target / ENTRY).read_text())
+            if execution.failure is not None:
+                raise SubmissionRefused(f"the scorer of {task.scorer.dataset!r} failed: {execution.failure.message}")
+            return await asyncio.to_thread(read_scores, task, target, seed=seed)
+        finally:
+            shutil.rmtree(target, ignore_errors=True)
+
+
+def scoring_folder(config: KernelConfig) -> Path:
+    """Where scorers work."""
+    return config.cache.parent / "scoring"
+
+
+def source_of(script: Script) -> str:
+    """The text of the script's entry."""
+    return (script.folder / script.job.entry).read_text(encoding="utf-8", errors="replace")
+
+
+def _hopeless(failure: Failure | None) -> bool:
+    return failure is not None and failure.kind == "hopeless"

@@ -1,0 +1,311 @@
+"""Cells of a study in real kernels: what one leaves no other finds, and what becomes of one is its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import lab
+import lab._cells
+import lab._job
+import numpy as np
+import pytest
+
+from record.nouns.cells import Cell, CellLine
+from sandbox import cells as scheduling
+from sandbox.executor import LocalExecutor
+from sandbox.job import CellOutcome, Job, Outcome
+from sandbox.programs import visible_files
+from sandbox.scoring import read_sealed
+from tests.sandbox.conftest import SETTINGS, Store, gone
+
+STUDY = """
+import builtins, os, pathlib, random, subprocess, sys, tempfile, time
+import numpy as np
+import lab
+import common
+
+def traces():
+    places = [pathlib.Path("left"), pathlib.Path("../left"), pathlib.Path(tempfile.gettempdir(), "left")]
+    return [hasattr(np, "left"), np.geterr()["over"] == "raise", "LEFT" in os.environ, hasattr(builtins, "left"),
+            common.COUNT != 3, "left" in globals(), *(place.exists() for place in places)]
+
+def dirty(cell):
+    np.left = builtins.left = globals()["left"] = os.environ["LEFT"] = cell.arm
+    np.seterr(over="raise")
+    np.random.seed(cell.seed + 1), random.seed(5), np.random.rand(7)
+    common.COUNT += 1
+    for place in ("left", "../left", os.path.join(tempfile.gettempdir(), "left"), "common.py", "experiment.py"):
+        pathlib.Path(place).write_text("raise RuntimeError('changed')")
+
+def run(cell):
+    print(traces())
+    base = lab.shared("base", lambda: {"drawn": np.random.rand(3), "seed": lab.seed})
+    values = np.concatenate([base["drawn"], np.random.rand(2), [random.random(), lab.seed == cell.seed]])
+    print(base["drawn"].flags.writeable, base["seed"])
+    lab.save("values", values)
+    lab.log("loss", 0.5, step=1)
+    data = lab.data(cell.dataset)
+    for split, part in (("validation", data.validation), ("test", data.test)):
+        lab.submit(split=split, predictions=np.arange(len(part.x)) % data.classes)
+    if cell.arm == "early":
+        lab.save_artifact("net", values)
+    if cell.arm == "late":
+        print("read", np.load(lab.artifact("net", arm="early")).tobytes() == values.tobytes())
+    if cell.arm == "slow":
+        print("child", subprocess.Popen(["sleep", "60"], start_new_session=True).pid, flush=True)
+        time.sleep(60)
+    if cell.arm == "killed":
+        os.kill(os.getpid(), 9)
+    if cell.arm == "raising":
+        raise ValueError("broken")
+    if cell.arm == "diverging":
+        lab.log("loss", float("nan"), step=2)
+    if cell.arm == "deadly":
+        os.kill(os.getppid(), 9)
+        time.sleep(60)
+    dirty(cell)
+
+lab.measure(run, reads={"late": "early"})
+"""
+SOURCE = {"experiment.py": STUDY, "common.py": "COUNT = 3\n", "arms/early.py": "", "arms/late.py": "",
+          "arms/base.py": "", "plots.py": ""}
+
+
+def cell(arm: str, level: str = "", *, dataset: str = "digits") -> Cell:
+    return Cell(dataset=dataset, arm=arm, level=level, seed=4)
+
+
+EARLY, LATE, OTHER = cell("early", "a"), cell("late", "a"), cell("early", "b")
+GOOD = (EARLY, LATE, OTHER)
+BAD = tuple(map(cell, ("slow", "killed", "raising", "diverging", "deadly")))
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A job that was run, what its cells came to, and where they lie."""
+
+    outcome: Outcome
+    cells: dict[Cell, CellOutcome]
+    folders: dict[Cell, Path]
+    job: Job
+
+    def line(self, one: Cell) -> CellLine:
+        return next(line for line in self.outcome.cells if line.cell == one)
+
+    def output(self, one: Cell) -> str:
+        return (self.folders[one] / "stdout.txt").read_text()
+
+
+def ran(
+    store: Store, place: Path, cells: tuple[Cell, ...], *, expected: Mapping[Cell, float] | None = None,
+    ready: Mapping[Cell, Path] | None = None,
+) -> Ran:
+    """Run a job of the study, each of whose cells is moved away once it ended."""
+    came: dict[Cell, CellOutcome] = {}
+    folders: dict[Cell, Path] = {}
+
+    async def took(one: Cell, outcome: CellOutcome, folder: Path) -> Path:
+        came[one], folders[one] = outcome, place / "sealed cells" / one.name
+        folders[one].parent.mkdir(exist_ok=True)
+        return folder.rename(folders[one])
+
+    async def run() -> Outcome:
+        executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=place / "cache")
+        try:
+            return await executor.run(job)
+        finally:
+            await executor.close()
+
+    place.mkdir()
+    job = Job(name="study", folder=place / "job", source=SOURCE, cells=cells, took=took, timeout=120.0,
+              datasets=("digits",), expected=expected or {}, ready=ready or {})
+    return Ran(asyncio.run(run()), came, folders, job)
+
+
+@pytest.fixture(scope="module")
+def study(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Good cells among bad ones; the slow one may take a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scheduling, "AT_LEAST", 1.0)
+        return ran(store, tmp_path_factory.mktemp("study") / "a", (EARLY, *BAD, LATE, OTHER), expected={BAD[0]: 0.1})
+
+
+@pytest.mark.slow
+def test_a_bad_cell_leaves_the_others(study: Ran) -> None:
+    failures = [(one.arm, study.cells[one].failure) for one in study.job.cells]
+    kinds = {arm: failure.kind if failure else "" for arm, failure in failures}
+    assert kinds == {"early": "", "late": "", "slow": "timeout", "killed": "died", "raising": "other",
+                     "diverging": "diverged", "deadly": "died"}
+    assert [line.outcome for line in study.outcome.cells] == [
+        "measured", "failed", "failed", "failed", "failed", "failed", "measured", "measured"]
+    failure = study.outcome.failure
+    assert failure is not None and failure.kind == "other"
+    assert failure.message == "5 of 8 cells failed; the first, raising on digits: ValueError: broken"
+    assert "experiment.py" in failure.traceback and "in run(cell)" in failure.traceback
+    assert "SIGKILL" in study.line(BAD[1]).why and "not finite" in study.line(BAD[3]).why
+
+
+@pytest.mark.slow
+def test_what_a_cell_started_dies_with_it(study: Ran) -> None:
+    words = study.output(BAD[0]).split()
+    assert gone(int(words[words.index("child") + 1]))
+
+
+@pytest.mark.slow
+def test_no_cell_finds_what_another_left(study: Ran) -> None:
+    for one in GOOD:
+        assert study.output(one).splitlines()[0] == str([False] * 9)
+        assert study.output(one).splitlines()[1].startswith("False ")  # what is shared is read-only
+    assert "read True" in study.output(LATE)
+    assert [path.name for path in (study.folders[EARLY] / "arms").iterdir()] == ["base.py", "early.py"]
+
+
+@pytest.mark.slow
+def test_digits_are_equal_in_any_order_and_packing(study: Ran, store: Store, tmp_path: Path) -> None:
+    reverse = ran(store, tmp_path / "reverse", tuple(reversed(GOOD)))
+    alone = ran(store, tmp_path / "alone", (LATE,))
+    assert alone.outcome.failure is not None and "it reads early@a on digits" in alone.line(LATE).why
+    alone = ran(store, tmp_path / "third", (EARLY, LATE), ready={EARLY: study.folders[EARLY]})
+    assert list(alone.cells) == [LATE] and alone.outcome.failure is None
+    for one in GOOD:
+        assert reverse.cells[one].arrays == study.cells[one].arrays
+        assert reverse.cells[one].sealed == study.cells[one].sealed
+        assert reverse.cells[one].measurements == study.cells[one].measurements
+    assert alone.cells[LATE].arrays == study.cells[LATE].arrays
+    assert alone.outcome.measurements == (*study.cells[EARLY].measurements, *study.cells[LATE].measurements)
+
+
+@pytest.mark.slow
+def test_the_folder_of_a_job_holds_what_its_cells_left(study: Ran) -> None:
+    outcome, folder = study.outcome, study.job.folder
+    names = [f"values__{one.name}.npy" for one in GOOD]
+    assert sorted(outcome.arrays) == sorted(names) == sorted(path.name for path in (folder / "arrays").iterdir())
+    assert sorted(outcome.artifacts) == ["net__digits__early__a.npy", "net__digits__early__b.npy"]
+    assert {one.condition for one in outcome.measurements} == {one.condition for one in GOOD}
+    assert len(read_sealed(folder, outcome.sealed)) == 3
+    curves = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
+    assert [line["condition"] for line in curves if line["name"] == "loss"] == [one.condition for one in GOOD]
+    book = json.loads((folder / "node.ipynb").read_text())
+    assert len(book["cells"]) == 1 + len(study.job.cells)
+    assert "early@a on digits: measured in" in (folder / "stdout.txt").read_text()
+    assert not (folder / "kernels").exists() and not list(folder.glob("cells/*"))
+    assert outcome.seconds == pytest.approx(sum(one.seconds for one in study.cells.values()))
+
+
+TORCH = """
+import torch, lab
+def run(cell):
+    torch.manual_seed(lab.seed)
+    net = torch.nn.Conv2d(8, 16, 3)
+    y = net(torch.rand(64, 8, 28, 28)).square().mean()
+    y.backward()
+    torch.rand(400, 400) @ torch.rand(400, 400)
+    lab.save("gradient", net.weight.grad)
+    lab.result("loss", y.item())
+lab.measure(run)
+"""
+
+
+@pytest.mark.slow
+def test_cells_compute_with_torch_in_two_threads(store: Store, tmp_path: Path) -> None:
+    settings = SETTINGS.model_copy(update={"threads": 2})
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
+    three = tuple(cell("a", level) for level in "123")
+
+    async def run() -> Outcome:
+        try:
+            return await executor.run(Job(name="t", folder=tmp_path / "t", source={"experiment.py": TORCH}, cells=three,
+                                          datasets=("digits",), timeout=90.0))
+        finally:
+            await executor.close()
+
+    outcome = asyncio.run(run())
+    assert outcome.failure is None
+    assert len(set(outcome.arrays.values())) == 1
+
+
+# --- in this process --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which the cell `method@noise` runs."""
+    fields = {"seed": 7, "deadline": 0.0, "device": "cpu", "mode": "experiment", "folder": str(tmp_path),
+              "entry": "experiment.py", "datasets": {"digits": ""}, "arms": {"base": "digits__base__noise"},
+              "cell": {"dataset": "digits", "arm": "method", "level": "noise", "trial": 0, "seed": 7}}
+    (tmp_path / "job.json").write_text(json.dumps(fields))
+    monkeypatch.setenv("LAB_JOB", str(tmp_path / "job.json"))
+    monkeypatch.setattr(lab._cells, "_registered", [])
+    lab._job.job.cache_clear()
+    return tmp_path
+
+
+def run_one(cell: object) -> None:
+    """What a program hands to `lab.measure`."""
+
+
+def twice() -> None:
+    lab.measure(run_one)
+    lab.measure(run_one)
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (twice, "called twice: a program has one function"),
+    (lambda: lab.measure("run"), "takes a function of one cell, not 'run'"),  # pyright: ignore[reportArgumentType]
+    (lambda: lab.measure(lambda: 0), "a function of one argument"),  # pyright: ignore[reportArgumentType]
+    (lambda: lab.measure(run_one, reads="a"), "reads must be a dict"),  # pyright: ignore[reportArgumentType]
+    (lab._cells.registered, r"experiment\.py does not call lab\.measure"),
+    (lambda: lab.submit("iris", "test", "method@noise"), "cell is method@noise on digits; .* of dataset 'iris'"),
+    (lambda: lab.submit("digits", "test", "method"), "cannot say anything of condition 'method'"),
+    (lambda: lab.log("loss", 1.0, step=1, condition="method"), "cannot say anything of condition 'method'"),
+    (lambda: lab.result("loss", 1.0, dataset="iris"), "of dataset 'iris'"),
+    (lambda: lab.data("iris"), r"read lab\.data\(cell\.dataset\)"),
+    (lambda: lab.artifact("net", arm="other"), r"reads no arm 'other': .* reads=\{'method': 'other'\}"),
+    (lambda: lab.artifact("net", arm="base"), "the cell digits__base__noise left no such artifact; it left: nothing"),
+    (lambda: lab.artifact("net"), "needs node= or arm="),
+    (lambda: lab.save("a" * 90, [1]), "more than 115 characters"),
+])
+def test_wrong_use_in_a_cell_is_refused_in_words(in_cell: Path, call: Callable[[], object], words: str) -> None:
+    with pytest.raises(lab.LabError, match=words):
+        call()
+
+
+def test_what_a_cell_says_is_of_itself(in_cell: Path) -> None:
+    lab.log("loss", 2.0, step=1)
+    lab.result("size", 3, condition="method@noise")
+    lab.save("loss", [1, 2])
+    (in_cell / "net.pt").write_text("weights")
+    lab.save_artifact("net.pt", in_cell / "net.pt")
+    said = [json.loads(line) for line in (in_cell / "measurements.jsonl").read_text().splitlines()]
+    assert {(one["dataset"], one["condition"]) for one in said} == {("digits", "method@noise")}
+    assert [path.name for path in (in_cell / "arrays").iterdir()] == ["loss__digits__method__noise.npy"]
+    assert [path.name for path in (in_cell / "artifacts").iterdir()] == ["net__digits__method__noise.pt"]
+    other = in_cell / "inputs" / "arms" / "base"
+    other.mkdir(parents=True)
+    np.save(other / "net__digits__base__noise.npy", np.ones(2))
+    assert lab.artifact("net", arm="base").name == "net__digits__base__noise.npy"
+
+
+def test_a_program_of_cells_is_no_plain_script(in_cell: Path) -> None:
+    fields = json.loads((in_cell / "job.json").read_text())
+    (in_cell / "job.json").write_text(json.dumps({**fields, "cell": None}))
+    lab._job.job.cache_clear()
+    with pytest.raises(lab.LabError, match="started without cells"):
+        lab.measure(run_one)
+
+
+@pytest.mark.parametrize(("arm", "names"), [
+    ("early", {"experiment.py", "common.py", "arms/__init__.py", "arms/base.py", "arms/early.py"}),
+    ("late", {"experiment.py", "common.py", "arms/__init__.py", "arms/base.py", "arms/early.py", "arms/late.py"}),
+    ("without-x", {"experiment.py", "common.py", "arms/__init__.py", "arms/base.py", "arms/without_x.py"}),
+    ("new", {"experiment.py", "common.py", "arms/__init__.py", "arms/base.py"})])
+def test_a_cell_sees_the_files_of_its_arm(arm: str, names: set[str]) -> None:
+    files = ("experiment.py", "plots.py", "common.py", "arms/__init__.py", "arms/base.py", "arms/early.py",
+             "arms/late.py", "arms/without_x.py")
+    source: dict[str, str] = dict.fromkeys(files, "")
+    arms = ("early", "late", "without-x", "new")
+    assert set(visible_files(source, arm, arms=arms, reads={"late": "early"})) == names

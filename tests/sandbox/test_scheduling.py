@@ -1,0 +1,191 @@
+"""Which cell comes next, on how many workers, and which are left out: with an executor that runs no code."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from record.nouns.cells import Cell
+from record.nouns.data import Measurement
+from record.nouns.nodes import Failure
+from sandbox.cells import DEATHS, Ran, Schedule
+from sandbox.errors import ExecutorError
+from sandbox.job import CellOutcome, Job, Outcome, TooLate
+from sandbox.scripted import ScriptedExecutor
+
+UNIT = 0.02
+"""Seconds that stand for one of a study."""
+MEASURES = "import lab\nlab.measure(print, reads={'late': 'early'})\n"
+
+
+def cell(arm: str, level: str = "", dataset: str = "digits") -> Cell:
+    return Cell(dataset=dataset, arm=arm, level=level)
+
+
+def study(arms: str, levels: str = "1") -> tuple[Cell, ...]:
+    """Every arm at every level; arms and levels are named by a letter each."""
+    return tuple(cell(arm, level) for level in levels for arm in arms)
+
+
+def job_of(cells: tuple[Cell, ...], folder: Path, *, timeout: float = 1000.0) -> Job:
+    return Job(name="study", folder=folder, source={"experiment.py": MEASURES}, cells=cells, timeout=timeout * UNIT)
+
+
+def executor_of(
+    seconds: Mapping[str, float], *, slots: int = 1, failures: Mapping[str, Failure] | None = None,
+) -> ScriptedExecutor:
+    """Each cell takes what its arm takes, in `UNIT`; `failures` are by the name of the cell."""
+    def script(job: Job, one: Cell) -> tuple[float, CellOutcome]:
+        value = Measurement(name="size", value=1.0, condition=one.condition, dataset=one.dataset, split="validation",
+                            seed=one.seed, grade="logged")
+        return seconds[one.arm] * UNIT, CellOutcome(
+            one, 0.0, (failures or {}).get(one.name), measurements=(value,))
+
+    def plain(job: Job) -> tuple[float, Outcome]:
+        raise ExecutorError("none of these jobs is a plain script")
+
+    return ScriptedExecutor(plain, slots=slots, cell=script, start_seconds=UNIT)
+
+
+def run(executor: ScriptedExecutor, job: Job) -> tuple[Outcome, list[str]]:
+    """What the job came to, and its cells in the order in which they began."""
+    outcome = asyncio.run(executor.run(job))
+    return outcome, [name.removeprefix("study digits__") for name in executor.started]
+
+
+def became(outcome: Outcome) -> dict[str, str]:
+    return {line.cell.condition: line.outcome for line in outcome.cells}
+
+
+def test_pilots_come_first_and_then_the_longest(tmp_path: Path) -> None:
+    job = job_of(study("abc", "12"), tmp_path)
+    outcome, order = run(executor_of({"a": 1, "b": 4, "c": 2}), job)
+    assert order == ["a__2", "b__2", "c__2", "b__1", "c__1", "a__1"]
+    assert outcome.failure is None and [line.cell for line in outcome.cells] == list(job.cells)
+    assert [one.condition for one in outcome.measurements] == [one.condition for one in job.cells]
+    chosen = replace(job, pilots=(cell("c", "1"),), expected={cell("a", "1"): 9.0, cell("b", "1"): 3.0})
+    assert run(executor_of({"a": 1, "b": 4, "c": 2}), chosen)[1][:2] == ["c__1", "a__1"]
+
+
+def test_a_small_study_has_one_worker_and_a_large_one_all_that_pay(tmp_path: Path) -> None:
+    small, large = executor_of({"a": 0.1, "b": 0.1}, slots=4), executor_of({"a": 12, "b": 8}, slots=4)
+    job = job_of(study("ab", "123"), tmp_path)
+    run(small, replace(job, expected=dict.fromkeys(job.cells, 0.1 * UNIT)))
+    outcome, _ = run(large, replace(job, expected=dict.fromkeys(job.cells, 12 * UNIT)))
+    assert (small.workers["study"], large.workers["study"]) == (1, 4)
+    assert large.most == 4 and set(became(outcome).values()) == {"measured"}
+
+
+def test_what_does_not_fit_is_left_out_from_the_end(tmp_path: Path) -> None:
+    job = job_of(study("ab", "1234"), tmp_path, timeout=24)
+    outcome, order = run(executor_of({"a": 4, "b": 4}), job)
+    assert order[:2] == ["a__4", "b__4"] and set(order[2:]) == {"a__1", "b__1", "a__2"}
+    assert outcome.failure is None
+    left = [line for line in outcome.cells if line.outcome == "left out"]
+    assert [line.cell.condition for line in left] == ["b@2", "a@3", "b@3"]
+    assert all("are expected" in line.why for line in left)
+    assert outcome.seconds <= job.timeout
+    outcome, order = run(executor_of({"a": 4, "b": 4}), replace(job, leave_out=False))
+    assert len(order) == 6 and sorted(became(outcome).values()).count("failed") <= 1  # until all is spent
+
+
+def test_cells_that_were_ready_are_not_run(tmp_path: Path) -> None:
+    cells = study("ab", "12")
+    job = replace(job_of(cells, tmp_path), ready=dict.fromkeys(cells[:3], tmp_path),
+                  expected={cells[0]: 5.0})
+    outcome, order = run(executor_of({"a": 1, "b": 1}), job)
+    assert order == ["b__2"] and set(became(outcome).values()) == {"measured"}
+    assert outcome.cells[0].seconds == 5.0
+
+
+def test_who_reads_another_comes_after_it(tmp_path: Path) -> None:
+    cells = (cell("late", "1"), cell("early", "1"), cell("late", "2"), cell("early", "2"))
+    _, order = run(executor_of({"late": 1, "early": 3}, slots=2), job_of(cells, tmp_path))
+    assert order.index("early__1") < order.index("late__1") and order.index("early__2") < order.index("late__2")
+    broken = executor_of({"late": 1, "early": 1}, failures={
+        "digits__early__1": Failure(kind="timeout", message="too slow")})
+    outcome, order = run(broken, job_of(cells, tmp_path))
+    assert "late__1" not in order and outcome.failure is None
+    assert became(outcome) == {"late@1": "left out", "early@1": "failed", "late@2": "measured", "early@2": "measured"}
+    assert outcome.cells[0].why == "it reads early@1 on digits, which was not measured"
+
+
+MEMORY = Failure(kind="memory", message="too much")
+
+
+def test_what_met_its_memory_limit_is_tried_once_more_alone(tmp_path: Path) -> None:
+    executor = executor_of({"a": 4, "b": 4}, slots=2, failures={"digits__a__1": MEMORY})
+    outcome, order = run(executor, job_of(study("ab", "12"), tmp_path))
+    assert order.count("a__1") == 2 and order[-1] == "a__1"
+    assert outcome.cells[0].outcome == "failed" and outcome.cells[0].why == "memory: too much"
+    assert outcome.failure is None  # of arm a the other level was measured
+
+
+@pytest.mark.parametrize(("failed", "words"), [
+    ({"digits__a__1": Failure(kind="shape", message="no")}, "1 of 4 cells failed; the first, a@1 on digits: no"),
+    ({"digits__a__1": Failure(kind="died", message="no"), "digits__a__2": Failure(kind="timeout", message="late")},
+     "2 of 4 cells failed; the first, a@1 on digits: no"),
+    ({"digits__a__1": Failure(kind="diverged", message="nan")}, ""),
+    ({"digits__a__1": Failure(kind="hopeless", message="behind")}, "1 of 4 cells failed; the first, a@1"),
+])
+def test_when_a_job_has_failed(tmp_path: Path, failed: dict[str, Failure], words: str) -> None:
+    outcome, _ = run(executor_of({"a": 1, "b": 1}, failures=failed), job_of(study("ab", "12"), tmp_path))
+    assert bool(outcome.failure) == bool(words)
+    assert outcome.failure is None or outcome.failure.message.startswith(words)
+
+
+def test_where_every_pilot_raises_the_rest_is_left_out(tmp_path: Path) -> None:
+    raised = Failure(kind="other", message="NameError: x")
+    failures = {one.name: raised for one in study("ab", "123")}
+    outcome, order = run(executor_of({"a": 1, "b": 1}, failures=failures), job_of(study("ab", "123"), tmp_path))
+    assert order == ["a__3", "b__3"] and outcome.failure is not None
+    assert list(became(outcome).values()).count("left out") == 4
+
+
+def test_kernels_that_die_end_the_job(tmp_path: Path) -> None:
+    schedule = Schedule(job_of(study("abcde"), tmp_path), {}, clock=lambda: 0.0)
+    for _ in range(DEATHS):
+        found = schedule.take()
+        assert found is not None
+        outcome = CellOutcome(found[0], 1.0, Failure(kind="died", message="gone"))
+        schedule.ended(found[0], Ran(outcome, tmp_path, kernel_died=True, first=True), tmp_path, alone=False)
+    assert schedule.take() is None
+    schedule.finish()
+    assert [line.outcome for line in schedule.lines()] == ["failed"] * 5
+    failure = schedule.failure()
+    assert failure is not None and failure.kind == "died"
+
+
+def test_a_cell_may_take_ten_times_what_is_expected(tmp_path: Path) -> None:
+    def clock() -> float:
+        return 0.0
+
+    job = replace(job_of(study("ab", "12"), tmp_path), timeout=3000.0,
+                  expected={cell("a", "1"): 20.0, cell("b", "1"): 1.0})
+    limits = {found[0].arm: found[1] for found in iter(Schedule(job, {}, clock).take, None) if found[0].level == "1"}
+    assert (limits["a"], limits["b"]) == (200.0, 60.0)
+    open_ended = Schedule(replace(job, leave_out=False), {}, clock)
+    found = open_ended.take()
+    assert found is not None and found[1] == 3000.0
+
+
+def test_a_late_job_is_not_begun_and_a_cancelled_one_ends(tmp_path: Path) -> None:
+    executor = executor_of({"a": 500})
+    with pytest.raises(TooLate):
+        run(executor, replace(job_of(study("a"), tmp_path), late=lambda: True))
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(executor.run(job_of(study("a"), tmp_path)))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await executor.close()
+        with pytest.raises(ExecutorError, match="closed"):
+            await executor.run(job_of(study("a"), tmp_path))
+
+    asyncio.run(cancelled())
