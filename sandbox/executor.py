@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import shutil
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
@@ -78,7 +77,7 @@ class LocalExecutor:
         """Of values that we compute from predictions: whether the labels were out of the code's reach."""
         return "scored" if self.isolation.on and self._settings.network == "off" else "computed"
 
-    @functools.cached_property
+    @property
     def ground(self) -> str:
         """What values depend on besides code, data and seed (`Executor.ground`). Raises `ExecutorError`."""
         return ground_of(self._settings, self._gpus.devices)
