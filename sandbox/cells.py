@@ -71,7 +71,8 @@ class Schedule:
     def __post_init__(self) -> None:
         self.folders |= {cell: self.job.ready[cell] for cell in self.job.cells if cell in self.job.ready}
         self.places |= self.folders
-        self.waiting = [cell for cell in self.job.cells if cell not in self.folders]
+        self.outcomes |= {cell: self.job.failed[cell] for cell in self.job.cells if cell in self.job.failed}
+        self.waiting = [cell for cell in self.job.cells if cell not in self.folders and cell not in self.outcomes]
         known = {_group(cell) for cell in self.job.expected}
         last = {_group(cell): cell for cell in self.job.cells}
         self._pilots = [cell for cell in self.job.pilots or last.values()

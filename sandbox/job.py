@@ -157,6 +157,8 @@ class Job:
     """Seconds that cells are known to take. An arm on a dataset of which a cell is known needs no pilot."""
     ready: Mapping[Cell, Path] = field(default_factory=dict[Cell, Path])
     """Those of `cells` that were measured before, with their sealed folders: not run, only put into the whole."""
+    failed: Mapping[Cell, CellOutcome] = field(default_factory=dict[Cell, CellOutcome])
+    """Those of `cells` that were executed before and failed: not run again, and counted as what they are."""
     took: Took = leave_it
     leave_out: bool = True
     """Whether the seconds that cells are expected to take decide that some are left out, and tighten their limits.

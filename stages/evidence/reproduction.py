@@ -29,9 +29,15 @@ from sandbox.scorers import copy_frozen
 from sandbox.scoring import score_sealed
 from stages.evidence.agreement import NodeAgain, Reproduction, numbers
 from stages.evidence.scoring import frozen
+from stages.nodes.cells import again as as_cells
+from stages.nodes.cells import seconds_measured
 
 Tell = Callable[[NodeAgain, int, int], None]
 """Told of each node when it is done: how many are, and of how many."""
+
+
+SLOWER = 3.0
+"""How much longer than it was recorded an execution may take when it comes again."""
 
 
 class ReproductionError(WrongUse):
@@ -118,7 +124,8 @@ def lay_out_data(state: RunState, run: RunFolder, scratch: RunFolder, sources: S
 
 async def _again(state: RunState, node: Node, place: Place) -> NodeAgain:
     recorded = node.attempts[-1]
-    again = NodeAgain(node=node.id, kind=node.kind, seed=node.seed, seconds=0.0, recorded_seconds=recorded.seconds)
+    again = NodeAgain(node=node.id, kind=node.kind, seed=node.seed, seconds=0.0,
+                      recorded_seconds=seconds_measured(node))
     folder = place.scratch.attempt(node.id, recorded.number)
     try:
         source = read_source(place.run.source(node.id))
@@ -127,12 +134,12 @@ async def _again(state: RunState, node: Node, place: Place) -> NodeAgain:
     if sha256_of_files(source) != node.source_sha256:
         return again.model_copy(update={
             "failure": "its code is not what the record says was run; nothing was executed"})
-    outcome = await place.executor.run(Job(
+    outcome = await place.executor.run(as_cells(Job(
         name=f"{node.id}/again", folder=folder, source=source, seed=node.seed, datasets=place.datasets,
-        timeout=recorded.limit or place.timeout, alone=recorded.alone, artifacts={
+        timeout=max(recorded.limit or place.timeout, SLOWER * seconds_measured(node)), alone=recorded.alone, artifacts={
             one.id: Artifacts(place.run.attempt(one.id, one.attempts[-1].number), one.attempts[-1].artifacts)
             for one in state.nodes.values() if one.decision in state.decisions[node.decision].seen
-            and one.status == "good" and one.attempts and one.attempts[-1].artifacts}))
+            and one.status == "good" and one.attempts and one.attempts[-1].artifacts}), node))
     before, after, failure = recorded.failure, outcome.failure, ""
     if (before and before.kind) != (after and after.kind):
         failure = (f"{f'failed ({after.kind}): {after.message}' if after else 'ran to its end'}; by the record it "

@@ -25,6 +25,7 @@ from sandbox.job import Job, Outcome, TooLate
 from sandbox.scoring import chance_level, score_sealed
 from stages.bench import Bench, do_work, note_time, numbered
 from stages.evidence.resampling import resampled
+from stages.nodes.cells import again
 from stages.stage import trusted_winner
 
 
@@ -85,10 +86,10 @@ async def _permuted(bench: Bench, node: Node, code: dict[str, str], number: int)
         bench.budget.reserve_attempt(numbered(bench.recorder, Work(task=TASK)), name, bench.retry_seconds)
     await to_thread(shutil.rmtree, folder, ignore_errors=True)  # what a kill left
     try:
-        return await bench.executor.run(Job(
+        return await bench.executor.run(again(Job(
             name=name, folder=folder, source=code | {ENTRY: program(number)}, entry=ENTRY,
             seed=node.seed, timeout=bench.retry_seconds, late=lambda: bench.seconds_left() <= 0,
-            datasets=tuple(use.name for use in bench.plan.datasets)))
+            datasets=tuple(use.name for use in bench.plan.datasets)), node))
     except TooLate:
         note_time(bench)
         if bench.budget is not None:

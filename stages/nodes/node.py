@@ -35,6 +35,7 @@ from search.tree import View
 from stages.bench import Bench, end_if_repeated, enter, note_time, of_node
 from stages.briefs import advice, code_inputs, feedback_inputs, node_brief, plotting_reference, seen_by
 from stages.nodes.canvas import Canvas
+from stages.nodes.cells import grid_of
 from stages.nodes.plotting import draw
 from stages.nodes.watching import converged, watcher
 
@@ -178,23 +179,25 @@ class _NodeWork:
         limit = bench.retry_seconds if before is not None and before.kind == "timeout" else bench.node_seconds
         alone = before is not None and before.kind == "memory"
         earlier, final = self.earlier(number), bench.folder.attempt(node.id, number)
-        draft = draft_of(final)
+        draft, grid = draft_of(final), grid_of(bench, self.decided, self.view)
         if bench.budget is not None:
             bench.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
         self.enter("waiting")
+        job = Job(
+            name=f"{node.id}/{number}", folder=draft, source=read_source(bench.folder.source(node.id)),
+            seed=node.seed, timeout=limit, alone=alone, late=lambda: bench.seconds_left() <= 0,
+            begins=lambda: self.enter("running"), live=bench.folder.live(node.id, number),
+            watch=watcher(bench, self.decided), earlier=earlier,
+            artifacts=self.artifacts(), datasets=tuple(use.name for use in bench.plan.datasets))
         try:
-            outcome = await bench.executor.run(Job(
-                name=f"{node.id}/{number}", folder=draft, source=read_source(bench.folder.source(node.id)),
-                seed=node.seed, timeout=limit, alone=alone, late=lambda: bench.seconds_left() <= 0,
-                begins=lambda: self.enter("running"), live=bench.folder.live(node.id, number),
-                watch=watcher(bench, self.decided), earlier=earlier,
-                artifacts=self.artifacts(), datasets=tuple(use.name for use in bench.plan.datasets)))
+            outcome = await (bench.executor.run(job) if grid is None else grid.run(job))
         except TooLate:
             if bench.budget is not None:
                 bench.budget.give_back(f"{node.id}/{number}")
             raise
         if outcome.failure is not None and NO_SPACE in outcome.failure.message and is_full(draft):
             raise RecordError(f"{NO_SPACE} at {bench.folder.root}: free disk space, then resume; {node.id} runs again")
+        outcome = outcome if grid is None else grid.whole(outcome)
         levelled, found = await to_thread(lambda: (
             converged(draft / "measurements.jsonl") if outcome.curves_sha256 else None, self.findings(outcome)))
         seal(draft, final)
@@ -204,7 +207,7 @@ class _NodeWork:
             number=number, seconds=outcome.seconds, limit=limit, alone=alone, failure=outcome.failure,
             measurements=outcome.measurements, said=outcome.said, arrays=outcome.arrays, sealed=outcome.sealed,
             artifacts=outcome.artifacts, curves_sha256=outcome.curves_sha256, stdout_tail=outcome.stdout_tail,
-            converged=levelled, resumed=outcome.resumed, peak_host_bytes=outcome.peak_host_bytes,
+            converged=levelled, resumed=outcome.resumed, cells=outcome.cells, peak_host_bytes=outcome.peak_host_bytes,
             peak_gpu_bytes=outcome.peak_gpu_bytes)))
         forget_rescued(draft)
 

@@ -1,0 +1,228 @@
+"""The cells that a node owes, by what key each is known, and which of them were measured before.
+
+A key is a hash of all that a cell's code can reach: what is not in the key is not there for it. So two cells with the
+same key measure the same, and the second one takes over what the first one measured.
+
+Not kept: code whose values depend on the time of day, the number of the process or the load of the machine. One in
+`CHECKED` cells that could be taken over is therefore measured again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+
+from record.events.searching import CellExecuted, CellsOwed, Decided
+from record.folder import read_source, seal
+from record.nouns.cells import Cell, CellLine
+from record.nouns.data import DataPlan
+from record.nouns.nodes import CellRun, Node, node_id
+from record.source import ENTRY
+from record.syntax import reads_of
+from sandbox.job import CellOutcome, Job, Outcome
+from sandbox.programs import visible_files
+from sandbox.results import SAID
+from sandbox.workspace import strings_in
+from search.tree import View
+from stages.bench import Bench
+from stages.briefs import duty_of
+
+CHECKED = 50
+"""Of so many cells that could be taken over one is measured again."""
+
+
+def is_grid(source: Mapping[str, str]) -> bool:
+    """Whether a program measures cell by cell; otherwise it is a plain script, which does all at once."""
+    return reads_of(source.get(ENTRY, "")) is not None
+
+
+def owed(node: Node, view: View, *, plan: DataPlan) -> tuple[Cell, ...]:
+    """What a node has to measure, the most important first: of each dataset all arms at one level, then at the next.
+
+    A replicate owes what its parent owed; an ablation, and what repairs one, its own arms alone.
+    """
+    duty = duty_of(view)
+    parent = view.nodes.get(node.parent or "")
+    arms = node.arms or (parent.arms if parent is not None and node.kind in ("debug", "replicate") else ()) or duty.arms
+    if view.stage == "ablation" and not arms:
+        arms = tuple(arm.name for arm in plan.arms if arm.role == "ablation")
+    if node.kind == "replicate" and parent is not None and parent.attempts:
+        cells = (one.cell for one in parent.attempts[-1].cells)
+        return tuple(cell.model_copy(update={"seed": node.seed}) for cell in cells)
+    return tuple(Cell(dataset=dataset, arm=arm, level=level, seed=node.seed)
+                 for dataset in duty.datasets for level in duty.levels or ("",) for arm in arms)
+
+
+def arms_of(node: Node, plan: DataPlan) -> tuple[str, ...]:
+    """All arms that a node's program may have a file for."""
+    return tuple(dict.fromkeys((*(arm.name for arm in plan.arms), *node.arms)))
+
+
+def keys_of(
+    cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str], bench: Bench, view: View,
+) -> dict[Cell, str]:
+    """The key of each cell: what it sees of the source, its data, artifacts, models, scorer, and what it runs on."""
+    arms = tuple(arms)
+    reads = reads_of(source.get(ENTRY, "")) or {}
+    facts = {one.name: one.fingerprint for one in bench.facts}
+    scorers = {one.dataset: one.sha256 for one in bench.state.scorers}
+    words = {word for text in source.values() for word in strings_in(text)}
+    left = {f"{node.id}/{file}": digest for node in view.nodes.values() if node.id in words and node.attempts
+            for file, digest in node.attempts[-1].artifacts.items()}
+
+    def key(cell: Cell, above: tuple[str, ...] = ()) -> str:
+        seen = visible_files(source, cell.arm, arms=arms, reads=reads)
+        read = reads.get(cell.arm, cell.arm)
+        content: dict[str, object] = {
+            "cell": cell.model_dump(), "data": facts.get(cell.dataset, ""), "scorer": scorers.get(cell.dataset, ""),
+            "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in seen.items()},
+            "artifacts": left, "pretrained": bench.pretrained, "network": bench.network,
+            "ground": bench.executor.ground, "reads": "" if read in (cell.arm, *above) else key(
+                cell.model_copy(update={"arm": read}), (*above, cell.arm))}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    return {cell: key(cell) for cell in cells}
+
+
+def taken_over(decided: Decided, keys: Iterable[str], *, bench: Bench) -> dict[str, str]:
+    """Key -> the execution that measured it for another node; nothing once two executions of one key differed.
+
+    In `ticket` order only what the decision may see is taken over. One in `CHECKED` keys never is.
+    """
+    state = bench.state
+    visible = [run for node, run in state.cells.values() if run.failure is None and (
+        bench.search.order == "arrival" or state.nodes[node].decision in decided.seen)]
+    if differing(visible):
+        return {}
+    wanted = {key for key in keys if int(key[-8:], 16) % CHECKED}
+    return {run.key: run.id for run in reversed(visible) if run.key in wanted}
+
+
+def differing(runs: Iterable[CellRun]) -> tuple[str, str] | None:
+    """Two executions with the same key that measured different values, if there are any."""
+    first: dict[str, CellRun] = {}
+    for run in runs:
+        if (known := first.setdefault(run.key, run)).measurements != run.measurements:
+            return known.id, run.id
+    return None
+
+
+AGAIN = ("timeout", "memory", "died")
+"""Failures of a cell that a second attempt of its node, with other limits, may overcome."""
+
+
+class Grid:
+    """The cells of one node while it is executed: each is committed when it ends, and never executed again."""
+
+    def __init__(self, bench: Bench, owed: CellsOwed) -> None:
+        self._bench = bench
+        self._owed = owed
+        self.keys = dict(zip(owed.cells, owed.keys, strict=True))
+        earlier = {line.id for attempt in self._node.attempts for line in attempt.cells}
+        self._stand = {run.key: run for node, run in bench.state.cells.values() if node == owed.node and not (
+            run.id in earlier and run.failure is not None and run.failure.kind in AGAIN)}
+        """Key -> what was committed before, by this node in this attempt, or measured in an earlier one."""
+
+    @property
+    def _node(self) -> Node:
+        return self._bench.state.nodes[self._owed.node]
+
+    def run_of(self, cell: Cell) -> CellRun | None:
+        """The execution that stands for a cell: the node's own, or one that is taken over."""
+        key = self.keys[cell]
+        taken = self._bench.state.cells.get(self._owed.taken.get(key, ""))
+        return self._stand.get(key) or (taken[1] if taken is not None else None)
+
+    async def run(self, job: Job) -> Outcome:
+        """What comes of the job over the node's cells: those that are to be measured, and those that were executed."""
+        known = {cell: run for cell in self.keys if (run := self.run_of(cell)) is not None}
+        timed = self._bench.search.order == "arrival"
+        return await self._bench.executor.run(replace(
+            job, cells=tuple(self.keys), arms=arms_of(self._node, self._bench.plan),
+            ready={cell: self._bench.folder.cell(run.id) for cell, run in known.items() if run.failure is None},
+            failed={cell: _outcome_of(run) for cell, run in known.items() if run.failure is not None},
+            expected=self._expected() if timed else {}, leave_out=timed, took=self._took))
+
+    def _expected(self) -> dict[Cell, float]:
+        """Seconds that the parent took for a cell of the same name."""
+        parent = self._bench.state.nodes.get(self._node.parent or "")
+        lines = parent.attempts[-1].cells if parent is not None and parent.attempts else ()
+        took = {line.cell.name: line.seconds for line in lines if line.outcome in ("measured", "taken over")}
+        return {cell: took[cell.name] for cell in self.keys if cell.name in took}
+
+    async def _took(self, cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
+        state, key = self._bench.state, self.keys[cell]
+        before = sum(run.key == key for _, run in state.cells.values())
+        run = CellRun(id=f"{key[:24]}-{before}", key=key, **vars(outcome))
+        final = self._bench.folder.cell(run.id)
+        final.parent.mkdir(exist_ok=True)
+        seal(folder, final)
+        self._bench.recorder.append(CellExecuted(node=self._owed.node, run=run))
+        self._stand[key] = run
+        return final
+
+    def whole(self, outcome: Outcome) -> Outcome:
+        """The outcome of the node: its values are those of the executions that stand for its cells."""
+        runs = [run for cell in self.keys if (run := self.run_of(cell)) is not None and run.failure is None]
+        return replace(
+            outcome, seconds=self._seconds, cells=tuple(map(self._line, outcome.cells)),
+            measurements=tuple(value for run in runs for value in run.measurements),
+            said=tuple(value for run in runs for value in run.said)[-SAID:],
+            arrays={name: digest for run in runs for name, digest in run.arrays.items()},
+            sealed={name: digest for run in runs for name, digest in run.sealed.items()},
+            artifacts={name: digest for run in runs for name, digest in run.artifacts.items()})
+
+    @property
+    def _seconds(self) -> float:
+        """Seconds of computing of this attempt, on all slots: of every execution of a cell that is its own."""
+        earlier = {line.id for attempt in self._node.attempts for line in attempt.cells}
+        return sum(run.seconds for node, run in self._bench.state.cells.values()
+                   if node == self._owed.node and run.id not in earlier)
+
+    def _line(self, line: CellLine) -> CellLine:
+        run = self.run_of(line.cell)
+        if run is None:
+            return line
+        node = self._bench.state.cells[run.id][0]
+        found = line.model_copy(update={"id": run.id, "seconds": run.seconds})
+        if run.failure is not None:
+            return found.model_copy(update={"diverged": run.failure.kind == "diverged"})
+        return found if node == self._owed.node else found.model_copy(update={"outcome": "taken over", "node": node})
+
+
+def _outcome_of(run: CellRun) -> CellOutcome:
+    return CellOutcome(**{field.name: getattr(run, field.name) for field in fields(CellOutcome)})
+
+
+def grid_of(bench: Bench, decided: Decided, view: View) -> Grid | None:
+    """The cells of a decision's node; None where its program is a plain script. What it owes is recorded once."""
+    node = bench.state.nodes[node_id(decided.k)]
+    if node.id not in bench.state.owed:
+        source = read_source(bench.folder.source(node.id))
+        if not is_grid(source):
+            return None
+        arms = arms_of(node, bench.plan)
+        keys = keys_of(owed(node, view, plan=bench.plan), source, arms=arms, bench=bench, view=view)
+        bench.recorder.append(CellsOwed(
+            node=node.id, cells=tuple(keys), keys=tuple(keys.values()),
+            taken=taken_over(decided, keys.values(), bench=bench)))
+    return Grid(bench, bench.state.owed[node.id])
+
+
+def again(job: Job, node: Node) -> Job:
+    """A job that executes a node's program again: for a program of cells, every cell that was measured, none ready."""
+    lines = _measured(node)
+    return replace(job, cells=tuple(line.cell for line in lines), arms=tuple({line.cell.arm: 0 for line in lines}),
+                   expected={line.cell: line.seconds for line in lines}, leave_out=False)
+
+
+def seconds_measured(node: Node) -> float:
+    """Seconds of computing behind a node's last measurements, also those that other nodes spent for it."""
+    return sum(line.seconds for line in _measured(node)) or node.attempts[-1].seconds
+
+
+def _measured(node: Node) -> list[CellLine]:
+    return [line for line in node.attempts[-1].cells if line.outcome in ("measured", "taken over")]

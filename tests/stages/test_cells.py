@@ -1,0 +1,137 @@
+"""What a node owes, what it takes over, and what a kill leaves of it: through the real stage, with scripted cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from benchmarks.studies import SlowModel, bench_for, drawn, measured, program_of
+from models.backend import ModelRequest
+from models.roles.coding import CodeInputs, Program
+from record.edits import File
+from record.events.searching import CellExecuted
+from record.nouns.cells import Cell
+from record.nouns.nodes import Failure, Node
+from sandbox.job import CellOutcome, Job, Outcome
+from sandbox.scripted import ScriptedExecutor
+from search.scheduler import all_results
+from search.settings import SearchSettings, StageLimits
+from search.tree import view_of
+from stages.bench import Bench
+from stages.nodes.cells import CHECKED, is_grid, keys_of
+from stages.stage import Research
+
+ENTRY = "import arms.{0}\nimport lab\n\nRATE = {1}\n\n\ndef run(cell):\n    pass\n\n\nlab.measure(run)\n"
+CellScript = Callable[[Cell], Failure | None]
+
+
+def program(request: ModelRequest) -> BaseModel:
+    """Each node changes the file of one arm, the method; what else it consists of stays."""
+    if not isinstance(request.inputs, CodeInputs):
+        return program_of(request)
+    number = request.inputs.ordinal
+    files = {"experiment.py": ENTRY.format("baseline", 0.1), "arms/baseline.py": "X = 1\n",
+             "arms/method.py": f"X = {number}\n", "plots.py": f"# {number}\n"}
+    return Program(title="a program", plan="as before", varies=f"X={number}",
+                   files=tuple(File(path=path, text=text) for path, text in files.items()))
+
+
+def agenda(tmp_path: Path, script: CellScript = lambda cell: None, *, nodes: int = 2) -> tuple[Bench, list[str]]:
+    """A workbench in the agenda stage; cells measure where the script names no failure. The names of what was run."""
+    ran: list[str] = []
+
+    def cell(job: Job, cell: Cell) -> tuple[float, CellOutcome]:
+        ran.append(f"{job.name} {cell.arm}")
+        (job.folder / "cells" / cell.name).mkdir(parents=True, exist_ok=True)
+        values = tuple(one.model_copy(update={"seed": cell.seed}) for one in measured(0.5) if one.arm == cell.arm)
+        failure = script(cell)
+        return 0.0, CellOutcome(cell, 1.0, failure, measurements=() if failure else values)
+
+    def plots(job: Job) -> tuple[float, Outcome]:
+        return 0.0, drawn(job)
+
+    settings = SearchSettings(num_workers=1, lookahead=0, agenda=StageLimits(nodes=nodes, num_seeds=0),
+                              preliminary=StageLimits(num_seeds=0), tuning=StageLimits(num_seeds=0))
+    executor = ScriptedExecutor(plots, slots=1, cell=cell)
+    return bench_for(tmp_path, SlowModel(program, 0.0), executor, settings), ran
+
+
+async def searched(bench: Bench) -> list[Node]:
+    research = Research(bench)
+    assert await research.stage("agenda")
+    await research.close()
+    return bench.state.stage_nodes("agenda")
+
+
+async def test_a_child_takes_over_the_cells_that_its_change_does_not_touch(tmp_path: Path) -> None:
+    bench, ran = agenda(tmp_path)
+    first, second = await searched(bench)
+    assert [line.outcome for line in first.attempts[-1].cells] == ["measured", "measured"]
+    taken, own = second.attempts[-1].cells
+    assert (taken.cell.arm, taken.outcome, taken.node) == ("baseline", "taken over", first.id)
+    assert (own.cell.arm, own.outcome, own.node) == ("method", "measured", "")
+    assert ran == [f"{first.id}/1 {arm}" for arm in ("baseline", "method")] + [f"{second.id}/1 method"]
+    assert {one.arm for one in second.measurements} == {"baseline", "method"}, "what is taken over counts"
+    assert second.attempts[-1].seconds == own.seconds, "computing is counted where it was spent"
+    assert all(bench.folder.cell(line.id).is_dir() for line in (*first.attempts[-1].cells, own))
+
+
+async def test_one_cell_that_runs_out_of_time_leaves_the_others(tmp_path: Path) -> None:
+    def late(cell: Cell) -> Failure | None:
+        return Failure(kind="died", message="killed") if cell.arm == "method" else None
+
+    bench, _ = agenda(tmp_path, late, nodes=1)
+    (node,) = await searched(bench)
+    assert node.status == "buggy", "an arm without any cell is no comparison"
+    assert [line.outcome for line in node.attempts[-1].cells] == ["measured", "failed"]
+    assert {one.arm for one in node.measurements} == {"baseline"}
+
+
+async def test_what_was_committed_before_a_kill_is_not_executed_again(tmp_path: Path) -> None:
+    bench, ran = agenda(tmp_path, nodes=1)
+    append, committed = bench.recorder.append, list[str]()
+
+    class Killed(BaseException):
+        pass
+
+    def until_one(event: object) -> int:
+        number = append(event)  # pyright: ignore[reportArgumentType]  (any event)
+        if isinstance(event, CellExecuted):
+            committed.append(event.run.cell.arm)
+            raise Killed
+        return number
+
+    bench.recorder.append = until_one  # pyright: ignore[reportAttributeAccessIssue]
+    with suppress(Killed):
+        await searched(bench)
+    bench.recorder.append = append  # pyright: ignore[reportAttributeAccessIssue]
+    (node,) = await searched(bench)
+    assert committed and node.status == "good" and len(node.attempts) == 1
+    assert sorted(ran) == [f"{node.id}/1 baseline", f"{node.id}/1 method"], "each cell once"
+    assert node.attempts[0].seconds == 2.0, "what was spent before the kill counts"
+
+
+async def test_a_key_names_all_that_a_cell_can_reach(tmp_path: Path) -> None:
+    bench, _ = agenda(tmp_path, nodes=1)
+    (node,) = await searched(bench)
+    cells = (Cell(dataset="digits", arm="baseline"), Cell(dataset="digits", arm="method"))
+    base = {"experiment.py": ENTRY.format("x", 1), "arms/baseline.py": "a", "arms/method.py": "b", "plots.py": "p"}
+    view = view_of(bench.state, "agenda", all_results(bench.state))
+
+    def keys(changes: dict[str, str]) -> tuple[str, ...]:
+        return tuple(keys_of(cells, base | changes, arms=("baseline", "method"), bench=bench, view=view).values())
+
+    known = keys({})
+    assert len(set(known)) == 2 and keys({"plots.py": "q"}) == known and node.finished
+    assert [a == b for a, b in zip(keys({"arms/method.py": "c"}), known, strict=True)] == [True, False]
+    for change in ({"experiment.py": ENTRY.format("x", 2)}, {"common.py": ""}, {"arms/__init__.py": ""}):
+        assert not set(keys(change)) & set(known), change
+    reads = base["experiment.py"].replace("measure(run)", "measure(run, reads={'method': 'baseline'})")
+    assert keys({"experiment.py": reads, "arms/baseline.py": "z"})[1] != keys({"experiment.py": reads})[1]
+
+
+def test_a_plain_script_has_no_cells() -> None:
+    assert not is_grid({"experiment.py": "import lab\nlab.submit('a', 'b', 'c')\n"}) and CHECKED > 1
