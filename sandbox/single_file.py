@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from record.syntax import parse
+from record.nouns.cells import Cell
+from record.syntax import parse, reads_of
 from sandbox.datasets import Sources, files_of, materialise, registry
 from sandbox.errors import ExecutorError
 from sandbox.executor import LocalExecutor
@@ -17,24 +21,37 @@ from sandbox.scorers import freeze, scorers_of
 from sandbox.settings import SandboxSettings
 from sandbox.workspace import strings_in
 
+FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")
+"""A path below the folder of a file, as a source writes it out."""
+_SMALL = 1_000_000
+"""Bytes of a file that comes along."""
+
 
 async def run_file(
     path: Path, *, timeout: float | None = None, seed: int = 0, folder: Path | None = None,
-    settings: SandboxSettings | None = None, sources: Sources | None = None,
+    settings: SandboxSettings | None = None, sources: Sources | None = None, cells: tuple[Cell, ...] = (),
 ) -> Outcome:
     """What came of the file. Raises `ExecutorError`.
 
     `timeout` is in seconds of wall clock. It runs in `folder`, which is kept, or in a temporary one. Modules that the
-    file imports and that lie beside it come along. Every registered dataset whose name stands in the source as a
-    string is there, cut with `seed`; others would only cost time. `sources` are all that there are, own data included.
-    The same goes for the pretrained models of the settings.
+    file imports and that lie beside it come along, and text files beside it whose paths stand in a source as strings;
+    so do all of `arms/` where it measures cells, of which `cells` are those to measure. Every registered dataset whose
+    name stands in the source as a string is there, cut with `seed`; others would only cost time. `sources` are all that
+    there are, own data included. The same goes for the pretrained models of the settings.
     """
     chosen, known = (settings or SandboxSettings()).model_copy(update={"pool": 0}), sources or registry()
     try:
         source = _with_neighbours(path)
-        strings = {word for text in source.values() for word in strings_in(text)}
+        strings = {word for text in source.values() for word in strings_in(text)} | {one.dataset for one in cells}
     except (OSError, UnicodeDecodeError) as error:
         raise ExecutorError(f"cannot read {path}: {error}") from error
+    if (reads_of(source[path.name]) is not None) != bool(cells):
+        raise ExecutorError(f"{path} does not call lab.measure, so it has no cells: leave out --cells and --on"
+                            if cells else f"{path} measures cells (lab.measure): name some of them, as in --cells "
+                            "baseline@low,method@low --on digits")
+    for one in cells:
+        if one.dataset not in known:
+            raise ExecutorError(f"there is no dataset {one.dataset!r} (--on): give one of {', '.join(sorted(known))}")
     around = Path(tempfile.mkdtemp(prefix="scientist-exec-"))
     executor: LocalExecutor | None = None
     try:
@@ -51,7 +68,7 @@ async def run_file(
             pretrained=pretrained, secret=files_of(known), scorers=around / "scorers")
         return await executor.run(Job(
             name=path.name, folder=folder or around / "job", source=source, entry=path.name, seed=seed,
-            timeout=timeout or chosen.timeout, datasets=names,
+            timeout=timeout or chosen.timeout, datasets=names, cells=cells,
         ))
     finally:
         if executor is not None:
@@ -60,18 +77,33 @@ async def run_file(
 
 
 def _with_neighbours(path: Path) -> dict[str, str]:
-    """The file and, over and over, the modules beside it that it imports; name -> text."""
+    """The file and, over and over, what lies beside it and it needs: path -> text."""
     texts: dict[str, str] = {}
-    waiting = [path]
+    of_cells = reads_of(path.read_text(encoding="utf-8")) is not None
+    waiting = [path, *(sorted((path.parent / "arms").glob("*.py")) if of_cells else ())]
     while waiting:
         file = waiting.pop()
-        texts[file.name] = file.read_text(encoding="utf-8")
+        texts[file.relative_to(path.parent).as_posix()] = text = file.read_text(encoding="utf-8")
         try:
-            nodes = list(ast.walk(parse(texts[file.name])))
+            nodes = list(ast.walk(parse(text)))
         except (SyntaxError, ValueError):  # the kernel will say it better
             continue
         imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names} | {
             node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-        modules = (file.with_name(f"{name.partition('.')[0]}.py") for name in imported)
-        waiting += [module for module in modules if module.is_file() and module.name not in texts]
-    return texts
+        tops = {name.partition(".")[0] for name in imported} - {""}
+        near = [path.with_name(f"{top}.py") for top in tops]
+        near += [one for top in tops for one in path.with_name(top).rglob("*.py")]
+        waiting += [one for one in near
+                    if one.is_file() and one.relative_to(path.parent).as_posix() not in texts and one not in waiting]
+    return texts | _named_files(path, texts)
+
+
+def _named_files(path: Path, texts: Mapping[str, str]) -> dict[str, str]:
+    """Small text files beside the file whose paths stand in a source as strings."""
+    found: dict[str, str] = {}
+    for word in sorted({word for text in texts.values() for word in strings_in(text)} - texts.keys()):
+        if FILE.fullmatch(word) and ".." not in word and (path.parent / word).is_file():
+            with suppress(OSError, UnicodeDecodeError):
+                if (path.parent / word).stat().st_size <= _SMALL:
+                    found[word] = (path.parent / word).read_text(encoding="utf-8")
+    return found

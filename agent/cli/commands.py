@@ -88,6 +88,9 @@ class Execute(Command, to=app, work="agent.cli.execute:execute", settings=("assi
     """Run a file exactly as a node would, as isolated. Shows what it printed and measured; exit 1 when it failed."""
 
     file: Annotated[Path, Argument(metavar="FILE", help="A Python file, such as the experiment.py of a node.")]
+    cells: Annotated[str, Option(
+        metavar="ARM@LEVEL,...", help="Cells to measure of a program that calls lab.measure: arm or arm@level.")] = ""
+    on: Annotated[str, Option(metavar="DATASET,...", help="Datasets to measure these cells on.")] = ""
     timeout: Annotated[str | None, Option(help="Wall clock: 90s, 5m; by default as for a node.")] = None
     config: Config = None
     json: AsJson = False

@@ -19,6 +19,7 @@ from agent.settings import compose
 from agent.settings import seconds as seconds_of
 from inspector.text import duration, plain
 from record.errors import WrongUse
+from record.nouns.cells import Cell
 from sandbox.isolation.probe import describe_isolation
 from sandbox.job import Outcome
 from sandbox.single_file import run_file
@@ -33,16 +34,21 @@ def execute(asked: Execute) -> int:
     except (OSError, UnicodeDecodeError) as error:
         raise WrongUse(f"cannot read {file}: {error}; give a Python file in UTF-8") from None
     limit = None if asked.timeout is None else _seconds(asked.timeout)
+    if bool(asked.cells.strip()) != bool(asked.on.strip()):
+        raise WrongUse("--cells and --on belong together: --cells baseline@low,method@low --on digits")
     settings = compose(config=asked.config, flags=asked.flags)
     check_isolation(settings.sandbox)
     for warning in survey(settings):
         say(warning)
     outcome = asyncio.run(run_file(
-        file, timeout=limit, seed=settings.seed, settings=settings.sandbox, sources=sources_of(settings)))
+        file, timeout=limit, seed=settings.seed, settings=settings.sandbox, sources=sources_of(settings),
+        cells=tuple(Cell(dataset=dataset, arm=arm, level=level, seed=settings.seed)
+                    for dataset in _words(asked.on) for arm, level in map(_condition, _words(asked.cells)))))
     answer({
         "seconds": round(outcome.seconds, 3),
         "failure": outcome.failure.model_dump(mode="json") if outcome.failure else None,
         "measurements": [one.model_dump(mode="json") for one in outcome.measurements],
+        "cells": [one.model_dump(mode="json", exclude={"id", "node"}) for one in outcome.cells],
         "arrays": outcome.arrays, "sealed": outcome.sealed, "artifacts": outcome.artifacts,
         "figures": [figure.name for figure in outcome.figures], "peak_host_bytes": outcome.peak_host_bytes,
         "peak_gpu_bytes": outcome.peak_gpu_bytes, "stdout_tail": outcome.stdout_tail,
@@ -57,6 +63,9 @@ def lines(outcome: Outcome) -> Iterator[Text | Table]:
         yield table("metric", "dataset", "split", "condition", "seed", "grade", "value", rows=(
             (one.name, one.dataset, one.split, one.condition, str(one.seed), one.grade, f"{one.value:.6g}")
             for one in outcome.measurements))
+    if outcome.cells:
+        yield table("cell", "became", "seconds", "why", rows=(
+            (str(one.cell), one.outcome, f"{one.seconds:.1f}", one.why) for one in outcome.cells))
     left = [f"{len(names)} {what}" for what, names in (
         ("arrays", outcome.arrays), ("sealed predictions", outcome.sealed), ("figures", outcome.figures)) if names]
     ended = f"ran {duration(outcome.seconds)}" + (f", left {', '.join(left)}" if left else "")
@@ -72,6 +81,18 @@ def _printed(text: str, style: str = "") -> Iterator[Text]:
     """Printed lines with their indentation, safe for a terminal."""
     for one in text.splitlines():
         yield Text(" " * (len(one) - len(one.lstrip(" "))) + plain(one), style=style)
+
+
+def _words(text: str) -> list[str]:
+    return list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+
+
+def _condition(text: str) -> tuple[str, str]:
+    """Arm and level. Raises `WrongUse`."""
+    arm, at, level = text.partition("@")
+    if not arm or (at and not level):
+        raise WrongUse(f"--cells {text!r} is no cell: write arm, or arm@level")
+    return arm, level
 
 
 def _seconds(text: str) -> float:
