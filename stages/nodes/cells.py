@@ -165,14 +165,17 @@ class Grid:
         return final
 
     def whole(self, outcome: Outcome) -> Outcome:
-        """The outcome of the node: its values are those of the executions that stand for its cells."""
+        """The outcome of the node: its values are those of the executions that stand for its cells.
+
+        What is sealed of them together has an index of its own, as the executor wrote it.
+        """
         runs = [run for cell in self.keys if (run := self.run_of(cell)) is not None and run.failure is None]
         return replace(
             outcome, seconds=self._seconds, cells=tuple(map(self._line, outcome.cells)),
             measurements=tuple(value for run in runs for value in run.measurements),
             said=tuple(value for run in runs for value in run.said)[-SAID:],
             arrays={name: digest for run in runs for name, digest in run.arrays.items()},
-            sealed={name: digest for run in runs for name, digest in run.sealed.items()},
+            sealed=outcome.sealed or {name: digest for run in runs for name, digest in run.sealed.items()},
             artifacts={name: digest for run in runs for name, digest in run.artifacts.items()})
 
     @property
