@@ -20,9 +20,8 @@ from models.offline.scripts import (
     edited,
     render,
     scaled,
-    with_block,
     with_constant,
-    with_docstring,
+    with_entry,
 )
 from models.offline.study import AblationSpec, Addition, Study, study_of_idea
 from models.roles.coding import CodeInputs, NodeBrief, Program
@@ -73,7 +72,6 @@ def sound_draft(study: Study, inputs: CodeInputs) -> Scripts:
     hidden = int(values["hidden"]) * 2**turn
     experiment = render("experiment.py.jinja", title=spec.title, plan=textwrap.fill(spec.plan, WIDTH),
                         **values | {"hidden": hidden})
-    experiment = with_constant(experiment, "DATASETS", [use.name for use in inputs.data_plan.datasets][:1])
     return Scripts(experiment, render("plots.py.jinja"))
 
 
@@ -83,14 +81,11 @@ def sound_draft(study: Study, inputs: CodeInputs) -> Scripts:
 def tune(study: Study, inputs: CodeInputs, parent: NodeBrief) -> Program:
     """The parent with one constant changed, for both arms alike; in stage 2 also with a second dataset."""
     varies, name, value = _untried(study, inputs, parent)
-    experiment = with_constant(parent.experiment, name, value)
+    scripts = Scripts(with_constant(parent.experiment, name, value), parent.plots)
     plan = f"One hyperparameter is changed for both arms, {varies}; the architecture and all else stay as they were."
-    if inputs.stage == "tuning":
-        experiment = with_constant(experiment, "DATASETS", [use.name for use in inputs.data_plan.datasets][:2])
-        if len(inputs.data_plan.datasets) > 1:
-            plan += " A second dataset is added, so that the choice does not hang on one."
+    if inputs.stage == "tuning" and len(inputs.data_plan.datasets) > 1:
+        plan += " A second dataset is measured, so that the choice does not hang on one."
     title = f"{name.replace('_', ' ').capitalize()} {value:g}"
-    scripts = Scripts(with_docstring(experiment, title, plan), parent.plots)
     return answered(parent, scripts, title=title, plan=plan, varies=varies)
 
 
@@ -127,9 +122,7 @@ def extend(study: Study, inputs: CodeInputs, parent: NodeBrief) -> Program:
     scripts = Scripts(parent.experiment, parent.plots)
     addition = _addition(study, inputs, scripts)
     scripts = edited(scripts, addition.edits)
-    experiment = with_constant(scaled(scripts.experiment, addition.scale), "DATASETS",
-                               [use.name for use in inputs.data_plan.datasets])
-    scripts = Scripts(with_docstring(experiment, addition.title, addition.plan), scripts.plots)
+    scripts = Scripts(scaled(scripts.experiment, addition.scale), scripts.plots)
     slip = study.agenda_faults.get(inputs.ordinal % 4)
     if slip:
         scripts = edited(scripts, (study.fault(slip),))
@@ -152,7 +145,7 @@ def _addition(study: Study, inputs: CodeInputs, scripts: Scripts) -> Addition:
 
 
 def ablate(study: Study, inputs: CodeInputs, parent: NodeBrief) -> Program:
-    """The parent with one part removed. Only the ablated arm is trained: under an equal seed it sees the labels, the
+    """The parent with one arm more, that of the method without a part: under an equal seed it sees the labels, the
     weights and the batches that the whole method saw, so that the two pair."""
     parts = _parts(study, inputs)
     experiment = parent.experiment
@@ -161,11 +154,10 @@ def ablate(study: Study, inputs: CodeInputs, parent: NodeBrief) -> Program:
         for name, value in part.set.items():
             experiment = with_constant(experiment, name, value)
     arm = next((part.arm for part in parts if not (part.scale or part.set)), parts[0].arm)
-    experiment = with_block(experiment, "ARMS = {", f'    "{_condition(parts)}": {arm},')
+    experiment = with_entry(experiment, "ARMS = {", f'    "{_condition(parts)}": {arm},')
     plan = " ".join(part.plan for part in parts)
     title = ", and ".join(part.title for part in parts)
-    scripts = Scripts(with_docstring(experiment, title, plan), parent.plots)
-    made = answered(parent, scripts, title=title, plan=plan, varies=_condition(parts))
+    made = answered(parent, Scripts(experiment, parent.plots), title=title, plan=plan, varies=_condition(parts))
     return made.model_copy(update={"arms": (_condition(parts),)})
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from models.offline.scripts import Scripts, answered, scaled, with_constant
+from models.offline.scripts import Scripts, answered, scaled
 from models.offline.study import Study
 from models.roles.coding import NodeBrief, Program
 from record.nouns.nodes import ErrorClass
@@ -34,11 +34,8 @@ def repair(study: Study, parent: NodeBrief, fallback: Scripts) -> Program:
     if name and re.search(rf"(?m)^{name} = ", parent.experiment):
         says = f"The experiment {words}, so {name.lower()} is halved."
         return _program(parent, f"Repaired: {kind}", says, experiment=scaled(parent.experiment, {name: 0.5}))
-    datasets = re.search(r"(?m)^DATASETS = \[(.+)\]$", parent.experiment)
-    names = re.findall(r"[\"']([^\"']+)[\"']", datasets[1]) if datasets else []
-    sound = with_constant(fallback.experiment, "DATASETS", names) if names else fallback.experiment
     says = "The failure has no small repair, so the experiment is written anew."
-    return _program(parent, "Written anew", says, experiment=sound, plots=fallback.plots)
+    return _program(parent, "Written anew", says, experiment=fallback.experiment, plots=fallback.plots)
 
 
 def common_repair(parent: NodeBrief) -> Program:

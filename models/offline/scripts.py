@@ -1,11 +1,9 @@
-"""Changes of a script's text: constants, blocks, anchored edits. Whatever else stands in the text stays as it was."""
+"""Changes of a script's text: constants, entries, anchored edits. Whatever else stands in the text stays as it was."""
 
 from __future__ import annotations
 
 import ast
-import json
 import re
-import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,7 +14,6 @@ from models.offline.study import HOME, Edit, Scalar
 from models.roles.coding import NodeBrief, Program
 from record.edits import edits_between
 from record.source import ENTRY, PLOTS
-from record.syntax import parse
 
 WIDTH = 118
 
@@ -57,10 +54,9 @@ def constant(source: str, name: str) -> Scalar | list[str]:
     return ast.literal_eval(match[1])
 
 
-def with_constant(source: str, name: str, value: Scalar | Iterable[str]) -> str:
+def with_constant(source: str, name: str, value: Scalar) -> str:
     """The source with a constant set; unchanged if it has none of that name."""
-    text = json.dumps(list(value)) if not isinstance(value, str | int | float | bool) else repr(value)
-    return re.sub(rf"(?m)^{name} = .+$", lambda _: f"{name} = {text}", source, count=1)
+    return re.sub(rf"(?m)^{name} = .+$", lambda _: f"{name} = {value!r}", source, count=1)
 
 
 def scaled(source: str, factors: Mapping[str, float]) -> str:
@@ -73,18 +69,10 @@ def scaled(source: str, factors: Mapping[str, float]) -> str:
     return source
 
 
-def with_docstring(source: str, title: str, plan: str) -> str:
-    """The source with the title and the plan at its head exchanged; what the docstring says further stays."""
-    paragraphs = (ast.get_docstring(parse(source), clean=False) or "").split("\n\n")
-    head = f"{title}.\n\n{textwrap.fill(plan, WIDTH)}"
-    text = "\n\n".join([head, *paragraphs[2:]]).rstrip() + "\n"
-    return re.sub(r'\A""".*?"""', lambda _: f'"""{text}"""', source, count=1, flags=re.DOTALL)
-
-
-def with_block(source: str, opening: str, body: str) -> str:
-    """The source with the lines between `opening` and the next line that begins with a closing bracket exchanged."""
-    pattern = rf"(?ms)^({re.escape(opening)}\n).*?^([}}\])])"
-    return re.sub(pattern, lambda match: f"{match[1]}{body}\n{match[2]}", source, count=1)
+def with_entry(source: str, opening: str, line: str) -> str:
+    """The source with a line added before the next one that begins with a closing bracket after `opening`."""
+    pattern = rf"(?ms)^({re.escape(opening)}\n.*?)^([}}\])])"
+    return re.sub(pattern, lambda match: f"{match[1]}{line}\n{match[2]}", source, count=1)
 
 
 def applicable(scripts: Scripts, edits: Iterable[Edit]) -> bool:

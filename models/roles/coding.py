@@ -227,7 +227,8 @@ def _runs(inputs: CodeInputs, program: Program) -> None:
     """Raises `SourceError` where a program is none."""
     if program.nothing_left and inputs.declinable:
         return
-    if not (program.files or program.edits or program.removed):
+    extended = inputs.kind == "improve" and inputs.parent is not None and reads_of(inputs.parent.experiment) is not None
+    if not (program.files or program.edits or program.removed or extended):
         raise SourceError("no code was written, and this part asks for it: give files, or edits of those shown"
                           + (f" (nothing_left says: {program.nothing_left})" if program.nothing_left else ""))
     made = program.tree(inputs.parent.files if inputs.parent else {})

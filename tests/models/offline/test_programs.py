@@ -15,7 +15,7 @@ from models.offline.study import the_study
 from models.roles.coding import NodeLine
 from record.nouns.nodes import ErrorClass, Failure, NodeKind, StageName
 from record.syntax import constants_of
-from tests.models.offline.inputs import IDEA, PLAN, Made, agenda_winner, brief, code_inputs, made
+from tests.models.offline.inputs import IDEA, Made, agenda_winner, brief, code_inputs, made
 
 SOUND = 1
 """The ordinal of a draft without faults."""
@@ -72,9 +72,10 @@ def test_tuning_changes_one_constant_for_all_arms_and_adds_a_second_dataset() ->
     for program in found:
         name, _, value = program.varies.partition("=")
         before, after = constants_of(parent.experiment), constants_of(program.experiment)
-        assert {key for key in after if after[key] != before[key]} == {name, "DATASETS"}
+        assert {key for key in after if after[key] != before[key]} == {name}
+        [edit] = program.program.edits
+        assert edit.find.count("\n") == 1 and edit.replace.startswith(f"{name} = {value}") and not program.program.files
         assert float(str(after[name])) == float(value)
-        assert after["DATASETS"] == "digits, breast_cancer"
         assert body(program.experiment, "ARMS") == body(parent.experiment, "ARMS")
 
 
@@ -86,23 +87,22 @@ def body(source: str, name: str) -> str:
 
 def test_the_agenda_is_cumulative_and_always_covers_the_plan() -> None:
     winner = agenda_winner()
-    assert "confidence__" in winner.experiment and "fitted__" in winner.experiment
+    assert 'lab.save("confidence"' in winner.experiment and 'lab.save("fitted"' in winner.experiment
     assert constant(winner.experiment, "EPOCHS") == 60
-    assert constant(winner.experiment, "DATASETS") == [use.name for use in PLAN.datasets]
     assert '"baseline": {' in winner.experiment and '"method": {' in winner.experiment
     again = made(code_inputs("agenda", "improve", ordinal=8, item=IDEA.experiments[1], parent=brief(winner)))
-    assert again.experiment.count("lab.save(f\"confidence__") == 1
+    assert again.experiment.count('lab.save("confidence"') == 1
 
 
 def test_an_ablation_trains_one_arm_and_keeps_all_else() -> None:
     winner = agenda_winner()
     found = children("ablation", "ablate", 12, winner)
     arms = [re.findall(r'^    "([\w-]+)": \{', body(one.experiment, "ARMS"), flags=re.MULTILINE) for one in found]
-    assert all(len(names) == 1 and names[0].startswith("without-") for names in arms)
-    assert len({names[0] for names in arms}) == 12
-    assert arms[0] == ["without-clean-dev"]  # what the idea's first risk asks for
+    assert all(names[:2] == ["baseline", "method"] and len(names) == 3 for names in arms)
+    assert len({names[2] for names in arms}) == 12
+    assert arms[0][2] == "without-clean-dev"  # what the idea's first risk asks for
     for program in found:
-        assert program.program.arms == (program.varies,)
+        assert program.program.arms == (program.varies,) and not program.program.files
         kept = program.experiment.replace(body(program.experiment, "ARMS"), "").partition("# --- network")[2]
         assert kept == winner.experiment.partition("# --- network")[2]
 
@@ -132,8 +132,7 @@ def test_a_failure_without_a_known_repair_has_a_way_on() -> None:
     assert [(one.find, one.replace) for one in slow.program.edits] == [("EPOCHS = 60\n", "EPOCHS = 30\n")]
     assert constant(mended("memory").experiment, "BATCH") == 32
     odd = mended("other")
-    assert constant(odd.experiment, "DATASETS") == ["digits", "breast_cancer", "wine"]
-    assert odd.plots == fallback.plots
+    assert (odd.experiment, odd.plots) == (fallback.experiment, fallback.plots)
 
 
 def test_a_child_without_a_parent_is_refused() -> None:

@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from models.offline.plotting import figures, plot
 from models.roles.figures import ArrayBrief, FiguresInputs, PlotInputs
+from record.nouns.cells import Cell
 from record.nouns.nodes import ErrorClass
 from review.figures import lint, refusing
 from sandbox.datasets import materialise
@@ -35,10 +36,13 @@ class Kitchen:
     executor: LocalExecutor
     base: Path
 
-    async def run(self, program: Made, name: str, seed: int = 11) -> Outcome:
+    async def run(self, program: Made, name: str, seed: int = 11, datasets: tuple[str, ...] = NAMES) -> Outcome:
+        arms = program.program.arms or ("baseline", "method")
+        cells = tuple(Cell(dataset=dataset, arm=arm, level=level.name, seed=seed)
+                      for dataset in datasets for level in PLAN.levels for arm in arms)
         return await self.executor.run(Job(
-            name=name, folder=self.base / name, source={"experiment.py": program.experiment}, seed=seed, timeout=120.0,
-            datasets=NAMES))
+            name=name, folder=self.base / name, source=program.files, seed=seed, timeout=120.0, datasets=datasets,
+            cells=cells))
 
     async def plot(self, script: str, name: str, arrays: str = "", inputs: dict[str, Path] | None = None) -> Outcome:
         folder = self.base / name
@@ -81,10 +85,10 @@ async def test_a_draft_with_two_mistakes_fails_as_documented_and_is_mended_in_tw
     program = short(made(code_inputs(ordinal=4)))
     expected: list[ErrorClass] = ["shape", "no measurement"]
     for number, kind in enumerate(expected):
-        failure = (await kitchen.run(program, f"try{number}")).failure
+        failure = (await kitchen.run(program, f"try{number}", datasets=NAMES[:1])).failure
         assert failure is not None and failure.kind == kind
         program = made(code_inputs(kind="debug", parent=brief(program, failure)))
-    outcome = await kitchen.run(program, "mended")
+    outcome = await kitchen.run(program, "mended", datasets=NAMES[:1])
     assert outcome.failure is None
     assert {(m.dataset, m.condition) for m in outcome.measurements} == {("digits", c) for c in PLAN.conditions}
     assert {m.name for m in outcome.measurements} >= METRICS and len(outcome.sealed) >= len(PLAN.conditions)
@@ -93,7 +97,7 @@ async def test_a_draft_with_two_mistakes_fails_as_documented_and_is_mended_in_tw
 @pytest.mark.bench  # tests/stages/test_whole_run.py has a figure drawn again
 async def test_refused_plots_are_mended_from_the_findings_of_the_lint(kitchen: Kitchen) -> None:
     program = short(made(code_inputs(ordinal=2)))
-    assert (await kitchen.run(program, "draft")).failure is None
+    assert (await kitchen.run(program, "draft", datasets=NAMES[:1])).failure is None
     complaints = findings(await kitchen.plot(program.plots, "refused", "draft"))
     assert complaints and all("no y label" in complaint for complaint in complaints)
     again = plot(PlotInputs(data_plan=PLAN, purpose="replot", arrays=(), plots=program.plots, lab_reference="",
