@@ -103,6 +103,7 @@ class CellWorker:
             await self.close()
         script = replace(script, folder=await asyncio.to_thread(self._taken_out, script.folder))
         outcome = await self.runner.finished(script, "", execution, monitor)
+        await asyncio.to_thread(_lighten, script.folder)
         return Ran(_of_cell(cell, outcome), script.folder, kernel_died=execution.over, first=first)
 
     async def opened(self, script: Script) -> tuple[Kernel, Lease, Usage]:
@@ -194,6 +195,13 @@ class CellWorker:
         for name in os.listdir(self._folder):
             remove(self._folder, name)
         return target
+
+
+def _lighten(folder: Path) -> None:
+    """Remove what a cell was given and can be had elsewhere: what it read of others may be large."""
+    for name in ("inputs", "figures"):
+        with suppress(OSError, Unfit):
+            remove(folder, name)
 
 
 def _of_cell(cell: Cell, outcome: Outcome) -> CellOutcome:

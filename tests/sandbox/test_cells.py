@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import lab
 import lab._cells
@@ -194,6 +195,87 @@ def test_the_folder_of_a_job_holds_what_its_cells_left(study: Ran) -> None:
     assert "early@a on digits: measured in" in (folder / "stdout.txt").read_text()
     assert not (folder / "kernels").exists() and not list(folder.glob("cells/*"))
     assert outcome.seconds == pytest.approx(sum(one.seconds for one in study.cells.values()))
+
+
+ODD = """
+import multiprocessing, os, time
+import numpy as np
+import lab
+
+def inner():
+    return np.random.rand(2)
+
+def outer():
+    return {"inner": lab.shared("inner", inner), "drawn": np.random.rand(2)}
+
+def four():
+    return 4
+
+def run(cell):
+    lab.result("size", 3)
+    if cell.arm == "nested":
+        value = lab.shared("outer", outer)
+        lab.save("same", [np.array_equal(value["inner"], lab.shared("inner", inner)), value["drawn"].flags.writeable])
+    if cell.arm == "several":
+        with multiprocessing.get_context("spawn").Pool(2) as pool:
+            print(pool.map(abs, [-1, 2]), lab.launch(four, processes=2))
+    if cell.arm == "unbuilt":
+        lab.shared("unbuilt", lambda: 1 / 0)
+    if cell.arm == "unkilled":
+        lab.shared("unkilled", lambda: os.kill(os.getpid(), 9))
+    if cell.arm == "closing":
+        os.closerange(0, 200)
+    while cell.arm in ("stubborn", "closing"):
+        try:
+            time.sleep(60)
+        except KeyboardInterrupt:
+            pass
+    if cell.arm == "leaving":
+        os._exit(3)
+    if cell.arm == "large":
+        lab.checkpoint(lab.restore() or 1)
+        held = [np.ones(10**7) for _ in range(60)]
+        time.sleep(10)
+
+lab.measure(run)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.bench
+@pytest.mark.parametrize("isolation", ["none", "auto"])
+def test_cells_that_end_oddly(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: Literal["none", "auto"],
+) -> None:
+    monkeypatch.setattr(scheduling, "AT_LEAST", 5.0)
+    settings = SETTINGS.model_copy(update={"memory_gb": 0.7, "isolation": isolation})
+    arms = ("nested", "several", "unbuilt", "unkilled", "stubborn", "closing", "leaving", "large", "nested")
+    cells = tuple(cell(arm, level) for arm, level in zip(arms, "abcdefghi", strict=True))
+    seen: list[str] = []
+
+    async def run() -> Outcome:
+        executor = LocalExecutor(2, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
+        try:
+            return await executor.run(Job(
+                name="odd", folder=tmp_path / "odd", source={"experiment.py": ODD}, cells=cells, datasets=("digits",),
+                timeout=100.0, expected=dict.fromkeys((one for one in cells if one.arm != "several"), 0.1),
+                live=tmp_path / "live", begins=lambda: seen.append("begun")))
+        finally:
+            await executor.close()
+
+    outcome = asyncio.run(run())
+    became = [(line.cell.arm, line.outcome, line.why.partition(":")[0]) for line in outcome.cells]
+    assert became == [
+        ("nested", "measured", ""), ("several", "measured", ""), ("unbuilt", "failed", "other"),
+        ("unkilled", "failed", "other"), ("stubborn", "failed", "timeout"), ("closing", "failed", "timeout"),
+        ("leaving", "failed", "died"), ("large", "failed", "memory"), ("nested", "measured", "")]
+    why = {line.cell.arm: line.why for line in outcome.cells}
+    assert "ZeroDivisionError" in why["unbuilt"] and "ended with SIGKILL" in why["unkilled"]
+    assert "exit code 3" in why["leaving"] and "was killed" in why["stubborn"]
+    assert "[1, 2] 4" in (tmp_path / "odd" / "stdout.txt").read_text()
+    same = [np.load(tmp_path / "odd" / "arrays" / name).tolist() for name in outcome.arrays]
+    assert same == [[True, False]] * 2 and outcome.resumed
+    assert seen == ["begun"] and not (tmp_path / "live").exists()
 
 
 TORCH = """
