@@ -8,9 +8,11 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from agent.cell_audit import disagreements
 from benchmarks.studies import SlowModel, bench_for, drawn, measured, program_of
 from models.backend import ModelRequest
 from models.roles.coding import CodeInputs, Program
+from record.cells import all_cells
 from record.edits import File
 from record.events.searching import CellExecuted
 from record.nouns.cells import Cell
@@ -77,6 +79,9 @@ async def test_a_child_takes_over_the_cells_that_its_change_does_not_touch(tmp_p
     assert {one.arm for one in second.measurements} == {"baseline", "method"}, "what is taken over counts"
     assert second.attempts[-1].seconds == own.seconds, "computing is counted where it was spent"
     assert all(bench.folder.cell(line.id).is_dir() for line in (*first.attempts[-1].cells, own))
+    assert list(disagreements(bench.state)) == [], "and the audit finds that each attempt agrees with its cells"
+    outcomes = {node: [found.outcome for found in cells] for node, cells in all_cells(bench.state).items()}
+    assert outcomes == {first.id: ["measured", "measured"], second.id: ["taken over", "measured"]}
 
 
 async def test_one_cell_that_runs_out_of_time_leaves_the_others(tmp_path: Path) -> None:
