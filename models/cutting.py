@@ -180,34 +180,53 @@ def claims(lines: Sequence[ClaimLine], limit: int = 240) -> str:
 
 
 def arrays(found: Sequence[ArrayBrief], limit: int = 80) -> str:
-    """One line for the arrays of one name in all folders that hold it: shape, type, range.
+    """One line for the arrays of one name, in all folders that hold it, of all cells of a dataset: shape, type, range.
 
-    Folders that hold the same names are named once, above.
+    Folders that hold the same names are named once, above, and so are the cells.
     """
     names: dict[str, dict[str, ArrayBrief]] = {}
     for one in found:
         folder, _, name = one.path.rpartition("/")
         names.setdefault(name, {})[folder] = one
     folders = list(dict.fromkeys(folder for held in names.values() for folder in held))
-    if len(folders) < 2:
-        return capped([_array(one.path, [one]) for one in found], limit, "arrays")
-    head = f"In each of {', '.join(f'`{folder}/`' for folder in folders)}, where no other folders are named:"
-    lines: list[str] = []
+    heads = [] if len(folders) < 2 else [
+        f"In each of {', '.join(f'`{folder}/`' for folder in folders)}, where no other folders are named:"]
+    prefix = f"{folders[0]}/" if len(folders) == 1 and folders[0] else ""
+    lines, before = list[str](), ""
+    for own in _of_cells(names):
+        held = [one for name in own for one in names[name].values()]
+        absent = [f"`{folder}/`" for folder in folders if folder not in names[own[0]]]
+        label = f"`{prefix}{own[0]}`"
+        if len(own) > 1:
+            array, dataset, _ = own[0].split("__", 2)
+            cells = ", ".join(name.removesuffix(".npy").split("__", 2)[2] for name in own)
+            label = f"`{prefix}{array}__{dataset}__*.npy` for {'the same *' if cells == before else f'* = {cells}'}:"
+            before = cells
+        lines.append(_array(label, held) + (f"; not in {', '.join(absent)}" if absent else ""))
+    return "\n".join([*heads, capped(lines, limit, "names" if heads else "arrays")])
+
+
+def _of_cells(names: Mapping[str, Mapping[str, ArrayBrief]]) -> list[list[str]]:
+    """Names in the order of their first, those of cells of one dataset together: three or more `name__dataset__rest`,
+    with arrays of one shape and type in the same folders."""
+    found: dict[tuple[object, ...], list[str]] = {}
     for name, held in names.items():
-        missing = [f"`{folder}/`" for folder in folders if folder not in held]
-        lines.append(_array(name, list(held.values())) + (f"; not in {', '.join(missing)}" if missing else ""))
-    return f"{head}\n{capped(lines, limit, 'names')}"
+        parts = name.removesuffix(".npy").split("__", 2)
+        looks = {(one.shape, one.dtype, len(one.ranges)) for one in held.values()}
+        alike = len(parts) == 3 and len(looks) == 1
+        found.setdefault((*parts[:2], *held, *looks) if alike else (name,), []).append(name)
+    return [part for own in found.values() for part in ([own] if len(own) > 2 else [[name] for name in own])]
 
 
-def _array(name: str, of: Sequence[ArrayBrief]) -> str:
-    """Shapes, types and the range in all folders together, or of each column."""
+def _array(label: str, of: Sequence[ArrayBrief]) -> str:
+    """Shapes, types and the range in all of them together, or of each column."""
     shapes = " or ".join(dict.fromkeys(f"({', '.join(map(str, one.shape))})" for one in of))
     types = " or ".join(dict.fromkeys(one.dtype for one in of))
     columns = max(len(one.ranges) for one in of)
     ranges = [_range([one.ranges[k] for one in of if len(one.ranges) == columns]) for k in range(columns)]
     shown = "".join(f", {f'column {k}: ' * (columns > 1)}{text}" for k, text in enumerate(ranges))
     missing = sum(one.missing for one in of)
-    return f"- `{name}` {shapes} {types}{shown}" + (f", {missing} not finite" if missing else "")
+    return f"- {label} {shapes} {types}{shown}" + (f", {missing} not finite" if missing else "")
 
 
 def _range(of: Sequence[Range]) -> str:

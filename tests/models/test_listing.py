@@ -21,6 +21,21 @@ def test_the_arrays_of_many_runs_take_a_line_a_name() -> None:
                      "- `rates.npy` (4, 40) float64, 0 to 10, mean 0.5 to 9.5; not in `inputs/n3/`"]
 
 
+def test_the_arrays_of_the_cells_of_a_dataset_share_a_line() -> None:
+    found = [ArrayBrief(path=f"arrays/{name}__wine__{arm}__{level}.npy", shape=(40,), dtype="float64",
+                        ranges=(Range(low=k, high=k + 1, mean=k),))
+             for name in ("loss", "rate") for k, arm in enumerate(("plain", "no-warmup")) for level in ("n5", "n50")]
+    lines = arrays([*found, ArrayBrief(path="arrays/loss__wine.npy", shape=(2,), dtype="int64")]).splitlines()
+    cells = "plain__n5, plain__n50, no-warmup__n5, no-warmup__n50"
+    assert lines == [f"- `arrays/loss__wine__*.npy` for * = {cells}: (40) float64, 0 to 2, mean 0 to 1",
+                     "- `arrays/rate__wine__*.npy` for the same *: (40) float64, 0 to 2, mean 0 to 1",
+                     "- `arrays/loss__wine.npy` (2) int64"]
+    several = [one.model_copy(update={"path": one.path.replace("arrays", f"inputs/n{k}")})
+               for k in (1, 2) for one in found[:4]]
+    assert arrays(several).splitlines()[1].startswith(f"- `loss__wine__*.npy` for * = {cells}: (40)")
+    assert len(arrays(several[:7]).splitlines()) == 3 and "not in `inputs/n2/`" in arrays(several[:7])
+
+
 def test_an_array_is_told_with_its_range_and_the_columns_of_a_narrow_table() -> None:
     column = Range(low=0, high=1, mean=0.5)
     one = ArrayBrief(path="arrays/loss.npy", shape=(9, 2), dtype="float32", ranges=(column, Range(
