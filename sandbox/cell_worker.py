@@ -161,29 +161,27 @@ class CellWorker:
 
     async def _start(self, script: Script) -> Kernel:
         """A new kernel with what the program imports imported ahead, if that can be done without a word."""
-        modules = await self.runner.pool.modules()
-        kernel = self._new(script, modules)
-        try:
-            await kernel.start()
-            if not names_of(script.job.source) & (kernel.loaded | {MATPLOTLIBRC}):
-                return kernel
+        pool, kernel = self.runner.pool, None
+        if not pool.why_off:
+            try:
+                kernel = await self._new(script, await pool.modules())
+            except ExecutorError as error:
+                pool.why_off = str(error)
+        if kernel is not None and names_of(script.job.source) & (kernel.loaded | {MATPLOTLIBRC}):
             kernel.kill()
-        except ExecutorError:
-            kernel.kill()
-        except BaseException:
-            kernel.kill()
-            raise
-        kernel = self._new(script, ("lab",))
+            kernel = None
+        return kernel or await self._new(script, ("lab",))
+
+    async def _new(self, script: Script, modules: tuple[str, ...]) -> Kernel:
+        """A kernel that has started. Raises `ExecutorError`."""
+        kernel = Kernel(self._folder, config=self.runner.config,
+                        options=StartOptions(script.paths, self._lease.devices, modules=modules))
         try:
             await kernel.start()
         except BaseException:
             kernel.kill()
             raise
         return kernel
-
-    def _new(self, script: Script, modules: tuple[str, ...]) -> Kernel:
-        return Kernel(self._folder, config=self.runner.config,
-                      options=StartOptions(script.paths, self._lease.devices, modules=modules))
 
     def _taken_out(self, folder: Path) -> Path:
         """Move a cell's folder out of the kernel's, and remove what else lies there."""

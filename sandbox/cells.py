@@ -108,6 +108,11 @@ class Schedule:
         cells = self._available(left)
         return bool(cells) and sum(map(self.expected, cells)) > start_seconds * workers
 
+    def anything(self, *, again: bool = False) -> bool:
+        """Whether a worker that comes now would find something to do; `again`: of what is tried once more."""
+        left = self.left()
+        return left > 0 and not self._over and bool(self.again if again else self._available(left))
+
     def left(self) -> float:
         """Seconds of computing that are neither spent nor taken up by what runs."""
         now = self.clock()

@@ -49,6 +49,8 @@ class Crew:
     start_seconds: float | None = None
     """What another worker costs; by default `sandbox.cells.START_SECONDS`."""
     _begun: bool = False
+    _at_work: int = 0
+    """Workers that hold a slot."""
     _telling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def measure(self) -> Schedule:
@@ -75,6 +77,8 @@ class Crew:
                     tasks, timeout=cost / 4, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
+                if not self._at_work and not schedule.anything(again=again):
+                    break  # who still waits for a slot would find nothing to do
                 while tasks and not alone and len(tasks) < self.slots and schedule.more(len(tasks), cost) \
                         and schedule.running:
                     tasks.add(self._join(schedule, alone=False, again=False))
@@ -97,6 +101,7 @@ class Crew:
             self._begun = True
             self.job.begins()
         worker = self.open(alone)
+        self._at_work += 1
         try:
             while (found := schedule.take(worker.dataset, alone=again)) is not None:
                 cell, limit = found
@@ -108,5 +113,6 @@ class Crew:
                     schedule.dropped(cell)
                 schedule.ended(cell, ran, folder, alone=alone)
         finally:
+            self._at_work -= 1
             with suppress(asyncio.CancelledError):
                 await worker.close()

@@ -93,6 +93,22 @@ def test_what_does_not_fit_is_left_out_from_the_end(tmp_path: Path) -> None:
     assert len(order) == 6 and sorted(became(outcome).values()).count("failed") <= 1  # until all is spent
 
 
+def test_a_job_does_not_wait_for_a_slot_that_it_no_longer_needs(tmp_path: Path) -> None:
+    executor = executor_of({"long": 1e6, "a": 12}, slots=2)
+    job = job_of(study("a", "12"), tmp_path)
+
+    async def beside() -> Outcome:
+        other = asyncio.create_task(executor.run(replace(job_of((cell("long"),), tmp_path, timeout=1e9), name="other")))
+        await asyncio.sleep(0.01)
+        outcome = await asyncio.wait_for(executor.run(
+            replace(job, expected=dict.fromkeys(job.cells, 12 * UNIT))), timeout=20.0)
+        other.cancel()
+        return outcome
+
+    outcome = asyncio.run(beside())
+    assert set(became(outcome).values()) == {"measured"} and executor.workers["study"] == 1
+
+
 def test_cells_that_were_ready_are_not_run(tmp_path: Path) -> None:
     cells = study("ab", "12")
     job = replace(job_of(cells, tmp_path), ready=dict.fromkeys(cells[:3], tmp_path),
