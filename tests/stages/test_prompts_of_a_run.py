@@ -127,7 +127,7 @@ async def test_the_machine_its_rate_and_both_limits_are_said_to_whoever_writes_c
     assert "8 CPU cores (Some CPU). One experiment has 2 threads and at most 16.0 GB of memory; up to 3 run" in said
     assert "product takes 0.043 s, and one epoch of a small network (784 inputs, one hidden layer of 256" in said
     assert ", plain SGD) 1.2 s." in said and "begun on another machine" not in said
-    assert "60 s of wall clock for the whole file" in said and "run once more from its top, with 90 s" in said
+    assert "60 s of computing, the sum over all cells" in said and "is run once more, with 90 s" in said
     world.log.append(Resumed(rate=RATE.model_copy(update={"moved": True, "product_seconds": None})))
     await world.make("improve", item="one")
     assert "could not be measured" in world.prompt("code") and "begun on another machine" in world.prompt("code")
