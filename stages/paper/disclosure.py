@@ -19,6 +19,7 @@ from record.fold.facts import Ancestor, RoleUsage, total_of
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.data import Measurement
+from record.nouns.decisions import Action, Expand
 from record.nouns.nodes import STAGES, Attempt, Node, StageName
 from record.trials import trials
 from stages.paper.appendix import FORKED, LATE
@@ -56,7 +57,7 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
         "nodes": [_node(node, state) | _cells(cells.get(node.id, ()), state.gpus) for node in state.nodes.values()],
         **_all_cells(totals_of(state, cells), state.gpus), "metrics": list(_metrics(state, primary)),
         "decisions": [
-            {"k": k, "action": one.action, "seen_through": one.seen.through, "seen_also": one.seen.also}
+            {"k": k, "action": _action(one.action), "seen_through": one.seen.through, "seen_also": one.seen.also}
             for k, one in state.decisions.items()],
         "stages": [_stage(name, state) for name in STAGES], "reported": winner(state),
         "comparisons": list(state.compared.values()), "probes": state.probes, "seedless": seedless(state),
@@ -92,6 +93,12 @@ def at_release(events: Iterable[tuple[Event, float]]) -> RunState:
     every = list(events)
     last = max((at for at, (event, _) in enumerate(every) if isinstance(event, Released)), default=len(every))
     return fold(every[:last])
+
+
+def _action(action: Action) -> dict[str, object]:
+    """What was decided; the nodes that a repair is for, where it is for several."""
+    empty = {"mends"} if isinstance(action, Expand) and not action.mends else None
+    return action.model_dump(mode="json", exclude=empty)
 
 
 def _counts(state: RunState) -> dict[str, int]:
