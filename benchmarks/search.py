@@ -6,7 +6,7 @@ Prints one JSON object. Model and executor are scripted, scheduler, node expansi
 are on a scale of `unit` seconds: 40 jobs of 1, 2, 3, 12 in turn, 4 places, a model that takes 0.2 (or 5) an answer.
 The batch scheduler is written from the description in AI-Scientist-v2, section 3.2.2: nodes are chosen and run in
 batches as large as the places, the next batch begins when the last node of a batch is done; its model calls are made
-in parallel, one latency a batch.
+in parallel, one latency a batch. The same work in nodes of cells (`benchmarks.grids`) is set beside nodes of one job.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
+from benchmarks.grids import CELLS, cell_bound, celled, whole_run
 from benchmarks.studies import LENGTHS, SlowModel, bench_for, program_of, scripted_jobs, source_of_prompt
 from record.nouns.decisions import Seen
 from search import scheduler
@@ -51,9 +52,9 @@ def settings(nodes: int, **changes: object) -> SearchSettings:
 
 def searched(unit: float, latency: float, **changes: object) -> tuple[float, float]:
     """Wall time on the scale, and model calls a finished search node, of one stage of `JOBS` nodes."""
-    model = SlowModel(program_of, latency * unit)
+    model, given = SlowModel(program_of, latency * unit), settings(JOBS, **changes)
     with tempfile.TemporaryDirectory() as folder:
-        bench = bench_for(Path(folder), model, scripted_jobs(unit, PLACES), settings(JOBS, **changes))
+        bench = bench_for(Path(folder), model, scripted_jobs(unit, given.num_workers), given)
         began = time.perf_counter()
         asyncio.run(Research(bench).stage("agenda"))
         wall = (time.perf_counter() - began) / unit
@@ -73,6 +74,17 @@ def batched(unit: float, latency: float) -> float:
     began = time.perf_counter()
     asyncio.run(in_batches(unit, latency))
     return (time.perf_counter() - began) / unit
+
+
+def packed(unit: float, places: int) -> dict[str, float]:
+    """Nodes of cells and nodes of one job at so many slots: wall time, and as a multiple of the bound of each."""
+    latency = 0.2
+    cells = celled(unit, latency, settings(JOBS, num_workers=places))
+    jobs, _ = searched(unit, latency, num_workers=places)
+    bounds = cell_bound(JOBS, places), list_schedule([LENGTHS[k % len(LENGTHS)] for k in range(JOBS)], places)
+    return {"cells_wall": round(cells, 2), "cells_to_bound": round(cells / (bounds[0] + latency), 3),
+            "jobs_wall": round(jobs, 2), "jobs_to_their_bound": round(jobs / (bounds[1] + latency), 3),
+            "cells_to_jobs": round(cells / jobs, 3)}
 
 
 def grown(nodes: int) -> dict[str, float]:
@@ -131,6 +143,9 @@ def main() -> int:
         "pick_ms_1000_nodes": round(thousand["pick_ms"], 2),
         "view_ms_1000_nodes": round(thousand["view_ms"], 2),
         "memory_mb_1000_nodes": round(thousand["memory_mb"], 2),
+        "cells_a_node": CELLS,
+        "cells_by_slots": {places: packed(given.unit, places) for places in (1, 2, 3, 4)},
+        "cells_over_a_whole_run": whole_run(given.unit / 10),
     }
     text = json.dumps(report, indent=1)
     print(text)

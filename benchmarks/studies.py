@@ -89,15 +89,27 @@ def measured(value: float) -> tuple[Measurement, ...]:
                              seed=0, grade="computed") for arm in PLAN.arms)
 
 
-def bench_for(root: Path, model: SlowModel, executor: Executor, settings: SearchSettings) -> Bench:
-    """A workbench of a run whose first two stages are over."""
+def new_bench(
+    root: Path, model: SlowModel, executor: Executor, settings: SearchSettings, *, plan: DataPlan = PLAN,
+) -> Bench:
+    """A workbench of a run whose data plan was made."""
     folder = RunFolder(root)
     folder.create()
     log = EventLog(folder.db)
     log.append(Started(idea=IDEA, settings={}, seed=0, version="0", model=model.name))
-    log.append(Prepared(data_plan=PLAN, datasets=()))
+    log.append(Prepared(data_plan=plan, datasets=()))
+    return Bench(recorder=log, folder=folder, executor=executor, search=settings, paper=PaperSettings(),
+                 models=Models(model, log, ModelSettings(), time.monotonic), node_seconds=60.0)
+
+
+def bench_for(
+    root: Path, model: SlowModel, executor: Executor, settings: SearchSettings, *, plan: DataPlan = PLAN,
+) -> Bench:
+    """A workbench of a run whose first two stages are over."""
+    bench = new_bench(root, model, executor, settings, plan=plan)
+    log = bench.recorder
     log.append(Decided(k=1, action=Expand(stage="preliminary", kind="draft", seed=0)))
-    sha256 = write_source(folder.source("n0001"), SOURCE)
+    sha256 = write_source(bench.folder.source("n0001"), SOURCE)
     log.append(Proposed(node="n0001", decision=1, title="root", plan="root", varies="root", source_sha256=sha256))
     log.append(Executed(node="n0001", attempt=Attempt(number=1, seconds=1, measurements=measured(0.6))))
     log.append(Judged(node="n0001", status="good"))
@@ -107,8 +119,7 @@ def bench_for(root: Path, model: SlowModel, executor: Executor, settings: Search
         log.append(Decided(k=k, action=summary_of(stage)))
         log.append(Summarised(k=k, summary=StageSummary(stage=stage, tried="the root", found="it works")))
         log.append(WorkDone(k=k))
-    return Bench(recorder=log, folder=folder, executor=executor, search=settings, paper=PaperSettings(),
-                 models=Models(model, log, ModelSettings(), time.monotonic), node_seconds=60.0)
+    return bench
 
 
 def drawn(job: Job) -> Outcome:
