@@ -1,6 +1,6 @@
 """How busy the search keeps its places, what a node costs in model calls and prompt, and how it scales.
 
-    python -m benchmarks.search [--out FILE] [--unit SECONDS]
+    python -m benchmarks.search [--out FILE] [--unit SECONDS] [--cell-unit SECONDS] [--slots N ...]
 
 Prints one JSON object. Model and executor are scripted, scheduler, node expansion and record are the real ones. Lengths
 are on a scale of `unit` seconds: 40 jobs of 1, 2, 3, 12 in turn, 4 places, a model that takes 0.2 (or 5) an answer.
@@ -79,6 +79,7 @@ def batched(unit: float, latency: float) -> float:
 def packed(unit: float, places: int) -> dict[str, float]:
     """Nodes of cells and nodes of one job at so many slots: wall time, and as a multiple of the bound of each."""
     latency = 0.2
+    celled(unit / 50, latency, settings(PLACES))  # what is loaded and compiled once
     cells = celled(unit, latency, settings(JOBS, num_workers=places))
     jobs, _ = searched(unit, latency, num_workers=places)
     bounds = cell_bound(JOBS, places), list_schedule([LENGTHS[k % len(LENGTHS)] for k in range(JOBS)], places)
@@ -122,6 +123,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--unit", type=float, default=0.2)
+    parser.add_argument("--cell-unit", type=float, default=1.0, help="of the comparison of cells with jobs: cells are "
+                        "an eighth of a job, and each is committed to disk")
+    parser.add_argument("--slots", type=int, nargs="*", default=(PLACES,), help="of that comparison")
     given = parser.parse_args()
     ideal = list_schedule([LENGTHS[k % len(LENGTHS)] for k in range(JOBS)], PLACES)
     fast, calls = searched(given.unit, 0.2)
@@ -144,7 +148,7 @@ def main() -> int:
         "view_ms_1000_nodes": round(thousand["view_ms"], 2),
         "memory_mb_1000_nodes": round(thousand["memory_mb"], 2),
         "cells_a_node": CELLS,
-        "cells_by_slots": {places: packed(given.unit, places) for places in (1, 2, 3, 4)},
+        "cells_by_slots": {places: packed(given.cell_unit, places) for places in given.slots},
         "cells_over_a_whole_run": whole_run(given.unit / 10),
     }
     text = json.dumps(report, indent=1)
