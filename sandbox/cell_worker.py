@@ -155,8 +155,8 @@ class CellWorker:
 
     def _earlier(self, cell: Cell, schedule: Schedule) -> Path | None:
         """Where checkpoints of this cell may lie: with its execution before this, or of an earlier attempt."""
-        if cell in schedule.places:
-            return schedule.places[cell]
+        if (known := schedule.places.get(cell) or self.job.cut.get(cell)) is not None:
+            return known
         return self.job.earlier / CELLS / cell.name if self.job.earlier is not None else None
 
     async def _start(self, script: Script) -> Kernel:

@@ -132,7 +132,7 @@ class Job:
     """Node -> what it left; those that the source names are copied for `lab.artifact`."""
     earlier: Path | None = None
     """The folder of an attempt of the same node that was cut, whose checkpoints `lab.restore` finds. For a job of
-    cells: those of a cell lie in its `cells/<cell.name>/`."""
+    cells: those of a cell lie in its `cells/<cell.name>/`, unless `cut` names another folder."""
     watch: Watch | None = None
     """Called about every `sandbox.monitor.WATCH_SECONDS` while the code runs, and once when it has ended. The text
     that it returns ends the code as the time limit does, and becomes its failure, of kind `hopeless`. For a job of
@@ -159,6 +159,8 @@ class Job:
     """Those of `cells` that were measured before, with their sealed folders: not run, only put into the whole."""
     failed: Mapping[Cell, CellOutcome] = field(default_factory=dict[Cell, CellOutcome])
     """Those of `cells` that were executed before and failed: not run again, and counted as what they are."""
+    cut: Mapping[Cell, Path] = field(default_factory=dict[Cell, Path])
+    """Folders of earlier executions of `cells` that ran into a limit, whose checkpoints `lab.restore` finds."""
     took: Took = leave_it
     leave_out: bool = True
     """Whether the seconds that cells are expected to take decide that some are left out, and tighten their limits.

@@ -144,7 +144,13 @@ class Grid:
             job, cells=tuple(self.keys), arms=arms_of(self._node, self._bench.plan),
             ready={cell: self._bench.folder.cell(run.id) for cell, run in known.items() if run.failure is None},
             failed={cell: _outcome_of(run) for cell, run in known.items() if run.failure is not None},
-            expected=self._expected() if timed else {}, leave_out=timed, took=self._took))
+            cut=self._cut(), expected=self._expected() if timed else {}, leave_out=timed, took=self._took))
+
+    def _cut(self) -> dict[Cell, Path]:
+        """What executions of the node's cells left that ran into a limit: their checkpoints serve the next one."""
+        cut = {run.key: self._bench.folder.cell(run.id) for node, run in self._bench.state.cells.values()
+               if node == self._owed.node and run.failure is not None and run.failure.kind in AGAIN}
+        return {cell: cut[key] for cell, key in self.keys.items() if key in cut}
 
     def _expected(self) -> dict[Cell, float]:
         """Seconds that the parent took for a cell of the same name."""

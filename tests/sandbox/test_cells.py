@@ -21,6 +21,7 @@ from sandbox.executor import LocalExecutor
 from sandbox.job import CellOutcome, Job, Outcome
 from sandbox.programs import visible_files
 from sandbox.scoring import read_sealed
+from sandbox.workspace import rescue_checkpoints
 from tests.sandbox.conftest import SETTINGS, Store, gone
 
 STUDY = """
@@ -391,3 +392,16 @@ def test_a_cell_sees_the_files_of_its_arm(arm: str, names: set[str]) -> None:
     source: dict[str, str] = dict.fromkeys(files, "")
     arms = ("early", "late", "without-x", "new")
     assert set(visible_files(source, arm, arms=arms, reads={"late": "early"})) == names
+
+
+def test_checkpoints_of_cells_that_a_kill_cut_are_rescued(tmp_path: Path) -> None:
+    draft = tmp_path / "draft"
+    for place in ("cells/late", "kernels/2/cells/early", "kernels/1/cells/empty"):
+        (draft / place / "checkpoints").mkdir(parents=True)
+    for place in ("cells/late", "kernels/2/cells/early"):
+        (draft / place / "checkpoints" / "state").write_text(place)
+    safe = rescue_checkpoints(draft)
+    assert safe is not None and rescue_checkpoints(draft) == safe
+    assert [(path.parent.parent.name, path.read_text()) for path in sorted(safe.rglob("state"))] == [
+        ("early", "kernels/2/cells/early"), ("late", "cells/late")]
+    assert rescue_checkpoints(tmp_path / "none") is None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from pydantic import BaseModel
 
 from agent.cell_audit import disagreements
@@ -93,6 +94,28 @@ async def test_one_cell_that_runs_out_of_time_leaves_the_others(tmp_path: Path) 
     assert node.status == "buggy", "an arm without any cell is no comparison"
     assert [line.outcome for line in node.attempts[-1].cells] == ["measured", "failed"]
     assert {one.arm for one in node.measurements} == {"baseline"}
+
+
+async def test_a_second_attempt_goes_on_from_the_checkpoints_of_a_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def late(cell: Cell) -> Failure | None:
+        return Failure(kind="timeout", message="too slow") if cell.arm == "method" else None
+
+    bench, ran = agenda(tmp_path, late, nodes=1)
+    jobs: list[Job] = []
+    run = bench.executor.run
+
+    async def noting(job: Job) -> Outcome:
+        jobs.append(job)
+        return await run(job)
+
+    monkeypatch.setattr(bench.executor, "run", noting)
+    (node,) = await searched(bench)
+    first, second = (job for job in jobs if job.cells)
+    assert ran == [f"{node.id}/1 baseline", f"{node.id}/1 method", f"{node.id}/2 method"]
+    line = node.attempts[0].cells[1]
+    assert (first.cut, second.cut) == ({}, {line.cell: bench.folder.cell(line.id)})
 
 
 async def test_what_was_committed_before_a_kill_is_not_executed_again(tmp_path: Path) -> None:
