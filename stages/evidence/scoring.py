@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from asyncio import to_thread
+from contextlib import suppress
 
 from models.client import ModelClient
 from models.errors import BudgetSpent
@@ -25,8 +26,22 @@ from sandbox.job import Job, Outcome, TooLate
 from sandbox.scoring import chance_level, score_sealed
 from stages.bench import Bench, do_work, note_time, numbered
 from stages.evidence.resampling import resampled
-from stages.nodes.cells import again
+from stages.nodes.cells import again, doubted
+from stages.nodes.node import measure_taken_over
 from stages.stage import trusted_winner
+
+
+async def measure_what_was_taken_over(bench: Bench) -> None:
+    """Once two executions of one key differed, have the nodes of the paper measure what they had taken over."""
+
+    async def work(_: ModelClient) -> None:
+        for node in frozen(bench.state):
+            if any(line.outcome == "taken over" for line in node.attempts[-1].cells):
+                with suppress(BudgetSpent, TooLate):
+                    await measure_taken_over(bench, node.id)
+
+    if doubted(bench):
+        await do_work(bench, "measure what was taken over", work)
 
 
 async def probe_winners(bench: Bench) -> None:
@@ -102,6 +117,7 @@ async def score_tests(bench: Bench) -> None:
 
     And how far their differences vary with the test examples (`stages.evidence.resampling`).
     """
+    await measure_what_was_taken_over(bench)
     await probe_winners(bench)
     trusted_winner(bench)
 

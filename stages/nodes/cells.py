@@ -110,6 +110,11 @@ def differing(runs: Iterable[CellRun]) -> tuple[str, str] | None:
     return None
 
 
+def doubted(bench: Bench) -> bool:
+    """Whether two executions of the same key differed in this run: then what was taken over is measured."""
+    return differing(run for _, run in bench.state.cells.values() if run.failure is None) is not None
+
+
 AGAIN = ("timeout", "memory", "died")
 """Failures of a cell that a second attempt of its node, with other limits, may overcome."""
 
@@ -121,6 +126,8 @@ class Grid:
         self._bench = bench
         self._owed = owed
         self.keys = dict(zip(owed.cells, owed.keys, strict=True))
+        self._disowned = bool(self._node.attempts) and doubted(bench)
+        """Whether what was taken over is to be measured after all."""
         earlier = {line.id for attempt in self._node.attempts for line in attempt.cells}
         self._stand = {run.key: run for node, run in bench.state.cells.values() if node == owed.node and not (
             run.id in earlier and run.failure is not None and run.failure.kind in AGAIN)}
@@ -133,7 +140,7 @@ class Grid:
     def run_of(self, cell: Cell) -> CellRun | None:
         """The execution that stands for a cell: the node's own, or one that is taken over."""
         key = self.keys[cell]
-        taken = self._bench.state.cells.get(self._owed.taken.get(key, ""))
+        taken = None if self._disowned else self._bench.state.cells.get(self._owed.taken.get(key, ""))
         return self._stand.get(key) or (taken[1] if taken is not None else None)
 
     async def run(self, job: Job) -> Outcome:

@@ -71,6 +71,21 @@ async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
         work.judge("buggy", of_node(error))
 
 
+async def measure_taken_over(bench: Bench, name: str) -> None:
+    """Execute a node once more, with cells of its own in place of those that it took over; suspect where that fails.
+
+    Raises `BudgetSpent`, `TooLate`: it stays as it is.
+    """
+    decided = bench.state.decisions[bench.state.nodes[name].decision]
+    await _NodeWork(bench, decided, bench.models.at(decided.k, 0), lambda: None).attempt(
+        len(bench.state.nodes[name].attempts) + 1)
+    failure = bench.state.nodes[name].attempts[-1].failure
+    if failure is not None:
+        bench.recorder.append(Suspected(node=name, findings=(Finding(
+            kind="taken over", why=f"measured by itself, in place of what it had taken over, it failed: "
+                                   f"{failure.kind}: {failure.message}"),)))
+
+
 class _Declined(Exception):
     """The author was free to say that nothing is worth trying, and said so; the message is why."""
 

@@ -24,11 +24,19 @@ from search.scheduler import all_results
 from search.settings import SearchSettings, StageLimits
 from search.tree import view_of
 from stages.bench import Bench
-from stages.nodes.cells import CHECKED, is_grid, keys_of
+from stages.nodes import cells
+from stages.nodes.cells import doubted, is_grid, keys_of, taken_over
+from stages.nodes.node import measure_taken_over
 from stages.stage import Research
 
 ENTRY = "import arms.{0}\nimport lab\n\nRATE = {1}\n\n\ndef run(cell):\n    pass\n\n\nlab.measure(run)\n"
 CellScript = Callable[[Cell], Failure | None]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key is one of those that are measured again to check the others."""
+    monkeypatch.setattr(cells, "CHECKED", 2**64)
 
 
 def program(request: ModelRequest) -> BaseModel:
@@ -83,6 +91,23 @@ async def test_a_child_takes_over_the_cells_that_its_change_does_not_touch(tmp_p
     assert list(disagreements(bench.state)) == [], "and the audit finds that each attempt agrees with its cells"
     outcomes = {node: [found.outcome for found in cells] for node, cells in all_cells(bench.state).items()}
     assert outcomes == {first.id: ["measured", "measured"], second.id: ["taken over", "measured"]}
+
+
+async def test_once_two_executions_differ_what_was_taken_over_is_measured(tmp_path: Path) -> None:
+    bench, ran = agenda(tmp_path)
+    first, second = await searched(bench)
+    taken = second.attempts[-1].cells[0]
+    _, run = bench.state.cells[taken.id]
+    other = run.model_copy(update={"id": run.id.replace("-0", "-1"), "measurements": tuple(
+        one.model_copy(update={"value": one.value + 0.1}) for one in run.measurements)})
+    assert taken_over(bench.state.decisions[second.decision], [run.key], bench=bench) == {run.key: run.id}
+    bench.recorder.append(CellExecuted(node=first.id, run=other))
+    assert taken_over(bench.state.decisions[second.decision], [run.key], bench=bench) == {} and doubted(bench)
+    ran.clear()
+    await measure_taken_over(bench, second.id)
+    again = bench.state.nodes[second.id].attempts[-1]
+    assert ran == [f"{second.id}/2 baseline"] and again.number == 2
+    assert [line.outcome for line in again.cells] == ["measured", "measured"]
 
 
 async def test_one_cell_that_runs_out_of_time_leaves_the_others(tmp_path: Path) -> None:
@@ -145,12 +170,12 @@ async def test_what_was_committed_before_a_kill_is_not_executed_again(tmp_path: 
 async def test_a_key_names_all_that_a_cell_can_reach(tmp_path: Path) -> None:
     bench, _ = agenda(tmp_path, nodes=1)
     (node,) = await searched(bench)
-    cells = (Cell(dataset="digits", arm="baseline"), Cell(dataset="digits", arm="method"))
+    both = (Cell(dataset="digits", arm="baseline"), Cell(dataset="digits", arm="method"))
     base = {"experiment.py": ENTRY.format("x", 1), "arms/baseline.py": "a", "arms/method.py": "b", "plots.py": "p"}
     view = view_of(bench.state, "agenda", all_results(bench.state))
 
     def keys(changes: dict[str, str]) -> tuple[str, ...]:
-        return tuple(keys_of(cells, base | changes, arms=("baseline", "method"), bench=bench, view=view).values())
+        return tuple(keys_of(both, base | changes, arms=("baseline", "method"), bench=bench, view=view).values())
 
     known = keys({})
     assert len(set(known)) == 2 and keys({"plots.py": "q"}) == known and node.finished
@@ -162,4 +187,4 @@ async def test_a_key_names_all_that_a_cell_can_reach(tmp_path: Path) -> None:
 
 
 def test_a_plain_script_has_no_cells() -> None:
-    assert not is_grid({"experiment.py": "import lab\nlab.submit('a', 'b', 'c')\n"}) and CHECKED > 1
+    assert not is_grid({"experiment.py": "import lab\nlab.submit('a', 'b', 'c')\n"})
