@@ -16,8 +16,10 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from models.backend import ModelRequest, Reply
 from models.render import render
@@ -89,6 +91,12 @@ def question_sha256(request: ModelRequest) -> str:
     return request_sha256(replace(request, prompt=prompt), "")
 
 
+@cache
+def schema_of(answer: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of an answer; to be read only. Making one takes about 10 ms, and a node asks several times."""
+    return answer.model_json_schema()
+
+
 def request_text(request: ModelRequest, asked: str) -> str:
     """What a model is shown and asked for, as one text (JSON); `record.prompts.Asked` reads it.
 
@@ -96,5 +104,5 @@ def request_text(request: ModelRequest, asked: str) -> str:
     """
     content = {
         "asked": asked, "role": request.role.name, "system": request.prompt.system, "user": request.prompt.user,
-        "images": [image.sha256 for image in request.images], "schema": request.output_type.model_json_schema()}
+        "images": [image.sha256 for image in request.images], "schema": schema_of(request.output_type)}
     return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
