@@ -12,8 +12,8 @@ from record.source import SourceError, check_source
 
 SHOWN = 12
 """Lines of a file that a miss shows."""
-LONGEST = 2000
-"""Characters of a text that is looked for that are compared, and lines of a file."""
+COMPARED, SEARCHED = 400, 2000
+"""Characters of a text that is looked for that are compared, and lines of a file at which it may begin."""
 
 
 class File(Frozen):
@@ -104,17 +104,17 @@ def _why(text: str, find: str, places: Sequence[int]) -> str:
 
 def _nearest(text: str, find: str) -> str:
     """The lines of a text that are most like what was looked for, each with its number."""
-    lines, wanted = text.splitlines(), find.strip("\n")[:LONGEST]
+    lines, wanted = text.splitlines(), find.strip("\n")
     size = min(max(1, wanted.count("\n") + 1), len(lines))
     if not size:
         return "nothing: the file is empty"
-    match = difflib.SequenceMatcher(b=wanted, autojunk=False)
+    match = difflib.SequenceMatcher(b=wanted[:COMPARED], autojunk=False)
 
     def likeness(at: int, quick: bool) -> float:
-        match.set_seq1("\n".join(lines[at : at + size])[:LONGEST])
+        match.set_seq1("\n".join(lines[at : at + size])[:COMPARED])
         return match.quick_ratio() if quick else match.ratio()
 
-    starts = sorted(range(min(len(lines) - size + 1, LONGEST)), key=lambda at: -likeness(at, quick=True))[:10]
+    starts = sorted(range(min(len(lines) - size + 1, SEARCHED)), key=lambda at: -likeness(at, quick=True))[:5]
     best = max(starts, key=lambda at: likeness(at, quick=False))
     return "\n".join(f"{number:5d}| {line[:200]}" for number, line in enumerate(
         lines[best : best + min(size, SHOWN)], best + 1))
