@@ -123,7 +123,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--unit", type=float, default=0.2)
-    parser.add_argument("--cell-unit", type=float, default=1.0, help="of the comparison of cells with jobs: cells are "
+    parser.add_argument("--cell-unit", type=float, default=2.0, help="of the comparison of cells with jobs: cells are "
                         "an eighth of a job, and each is committed to disk")
     parser.add_argument("--slots", type=int, nargs="*", default=(PLACES,), help="of that comparison")
     given = parser.parse_args()
