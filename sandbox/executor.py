@@ -33,7 +33,7 @@ from sandbox.scorer_tasks import ENTRY, Task, lay_out, read_scores, tasks_of
 from sandbox.scorers import read_frozen
 from sandbox.scoring import read_sealed, read_submitted
 from sandbox.settings import SandboxSettings
-from sandbox.untrusted import Unfit, disarm, remove, write_whole
+from sandbox.untrusted import BadFile, disarm, remove, write_whole
 from sandbox.workspace import prepare_workspace
 
 T = TypeVar("T")
@@ -223,7 +223,7 @@ class LocalExecutor:
         outcome = self._ran(script, execution)
         try:
             outcome = replace(outcome, arrays=hash_arrays(folder))
-        except Unfit as error:
+        except BadFile as error:
             outcome = replace(outcome, failure=outcome.failure or failure_of(error))
         if job.mode == "plot":
             figures, failure = collect_figures(folder)
@@ -251,7 +251,7 @@ class LocalExecutor:
     def _experiment(self, job: Job, folder: Path, outcome: Outcome, execution: Execution) -> Outcome:
         try:
             outcome = replace(outcome, artifacts=hash_artifacts(folder, self._settings.artifact_bytes))
-        except Unfit as error:
+        except BadFile as error:
             outcome = replace(outcome, failure=outcome.failure or failure_of(error))
         try:
             measured = measure(folder, self._labels, seed=job.seed, grade=self.grade,

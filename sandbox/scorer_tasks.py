@@ -25,7 +25,7 @@ from sandbox.errors import SubmissionRefused
 from sandbox.execution import Script
 from sandbox.job import Job
 from sandbox.scoring import Submission, truth_of
-from sandbox.untrusted import FILE_BYTES, Unfit, open_regular, read_lines
+from sandbox.untrusted import FILE_BYTES, BadFile, open_regular, read_lines
 from sandbox.workspace import dataset_folders
 
 ENTRY = "evaluate.py"
@@ -90,7 +90,7 @@ def read_scores(task: Task, folder: Path, *, seed: int) -> tuple[Measurement, ..
     try:
         lines: list[Any] = [json.loads(line) for line in read_lines(folder, "scores.jsonl", FILE_BYTES)]
         answers = {int(line["number"]): line for line in lines}
-    except (Unfit, ValueError, TypeError, KeyError) as error:
+    except (BadFile, ValueError, TypeError, KeyError) as error:
         raise SubmissionRefused(f"the scorer of {task.scorer.dataset!r} left no scores: {error}") from error
     measurements: list[Measurement] = []
     for number, submission in enumerate(task.submissions):

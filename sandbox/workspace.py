@@ -21,7 +21,7 @@ from sandbox.errors import ExecutorError
 from sandbox.execution import Script
 from sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, Artifacts, Job
 from sandbox.settings import SandboxSettings
-from sandbox.untrusted import FILE_BYTES, NAME, Unfit, names_in, open_regular, remove, write_whole
+from sandbox.untrusted import FILE_BYTES, NAME, BadFile, names_in, open_regular, remove, write_whole
 
 _OURS = (MEASUREMENTS, "submissions.jsonl", "submissions", "sealed", "arrays", CHECKPOINTS, ARTIFACTS)
 """What an earlier experiment in the same folder may have left there."""
@@ -45,7 +45,7 @@ def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> Scrip
             _copy_input(source, folder, name)
         resumed = job.earlier is not None and _copy_checkpoints(job.earlier, folder, settings.checkpoint_bytes)
         _copy_artifacts(job.source, job.artifacts, folder, settings.artifact_bytes)
-    except (OSError, Unfit) as error:
+    except (OSError, BadFile) as error:
         raise ExecutorError(f"cannot prepare {folder} for {job.name!r}: {error}") from error
     if job.entry not in job.source and not (folder / job.entry).is_file():
         raise ExecutorError(f"job {job.name!r} has no file {job.entry!r}")
@@ -72,7 +72,7 @@ def dataset_folders(names: Iterable[str], views: Path) -> tuple[Path, ...]:
 def _copy_input(source: Path, folder: Path, name: str) -> None:
     """Copy the plain files of a folder (or one file) to inputs/<name>; links are refused, not followed."""
     if not NAME.fullmatch(name):
-        raise Unfit(f"input {name!r}: use letters, digits and _ . - only")
+        raise BadFile(f"input {name!r}: use letters, digits and _ . - only")
     remove(folder, f"inputs/{name}")
     target = folder / "inputs" / name
     if source.is_file():
@@ -86,7 +86,7 @@ def _copy_input(source: Path, folder: Path, name: str) -> None:
 
 
 def _copy(folder: Path, relative: str, target: Path, limit: int) -> str:
-    """Copy a plain file; returns its sha256. Raises `Unfit`, `OSError`."""
+    """Copy a plain file; returns its sha256. Raises `BadFile`, `OSError`."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with open_regular(folder, relative, limit) as file, open(target, "xb") as copy:
         shutil.copyfileobj(file, copy)
@@ -105,7 +105,7 @@ def _copy_checkpoints(earlier: Path, folder: Path, limit: int) -> bool:
         names = names_in(earlier, CHECKPOINTS, "")
         for name in names:
             _copy(earlier, f"{CHECKPOINTS}/{name}", folder / CHECKPOINTS / name, limit)
-    except Unfit:
+    except BadFile:
         remove(folder, CHECKPOINTS)
         return False
     return bool(names)
@@ -139,7 +139,7 @@ def _rescued(draft: Path) -> Path:
 def _copy_artifacts(source: Mapping[str, str], known: Mapping[str, Artifacts], folder: Path, limit: int) -> None:
     """Copy the artifacts whose node and name the source writes out to `folder/inputs/artifacts/<node>/`.
 
-    What it names and nobody left is passed over: `lab.artifact` says so. Raises `Unfit` for one that changed since it
+    What it names and nobody left is passed over: `lab.artifact` says so. Raises `BadFile` for one that changed since it
     was recorded, `OSError`.
     """
     given = f"inputs/{ARTIFACTS}"
@@ -150,7 +150,7 @@ def _copy_artifacts(source: Mapping[str, str], known: Mapping[str, Artifacts], f
             name = file.partition("/")[0]
             if not words.isdisjoint((name, name.removesuffix(".npy"))) and _copy(
                     known[node].folder, f"{ARTIFACTS}/{file}", folder / given / node / file, limit) != digest:
-                raise Unfit(f"artifact {file!r} of {node} is not what was recorded")
+                raise BadFile(f"artifact {file!r} of {node} is not what was recorded")
 
 
 def strings_in(text: str) -> set[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from models.roles.assessing import Statistic
-from models.roles.coding import AcrossLevels, NodeLine, Rest
+from models.roles.coding import AcrossLevels, NodeLine, OmittedNodes
 from models.roles.writing import ClaimLine
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, Measurement, arm_of, level_of
@@ -38,7 +38,7 @@ NAMES = 400
 """Characters of all names of what was tried by nodes without a line."""
 
 
-def memory(view: View, action: Expand) -> tuple[tuple[NodeLine, ...], Rest | None]:
+def memory(view: View, action: Expand) -> tuple[tuple[NodeLine, ...], OmittedNodes | None]:
     """The stage's finished search nodes but the parent: some in a line each, in order, and the rest in counts.
 
     Before the last stage, what earlier stages made of the same parent is among them: its verdict may suggest what one
@@ -65,7 +65,7 @@ def memory(view: View, action: Expand) -> tuple[tuple[NodeLine, ...], Rest | Non
     names = list(dict.fromkeys(_cut(node.varies, VARIES) for node in reversed(rest) if node.varies))
     fitting = _fitting(names, NAMES, between=2)
     failed: Counter[ErrorClass] = Counter(node.failure.kind for node in rest if node.failure)
-    return lines, Rest(worked=sum(node.status == "good" for node in rest), failed=dict(failed.most_common()),
+    return lines, OmittedNodes(worked=sum(node.status == "good" for node in rest), failed=dict(failed.most_common()),
                        tried=tuple(fitting), more=len(names) - len(fitting)) if rest else None
 
 

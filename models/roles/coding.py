@@ -78,7 +78,7 @@ class NodeLine(Frozen):
     checks: tuple[Check, ...] = Field(default=(), description="of its verdict that did not pass")
 
 
-class Rest(Frozen):
+class OmittedNodes(Frozen):
     """The finished nodes without a line of their own, in counts."""
 
     worked: int
@@ -130,7 +130,7 @@ class CodeInputs(Study):
     duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
     parent: NodeBrief | None = None
     siblings: tuple[NodeLine, ...] = Field(default=(), description="finished nodes: the best and the latest ones")
-    rest: Rest | None = Field(default=None, description="the finished nodes that are not among the siblings")
+    rest: OmittedNodes | None = Field(default=None, description="the finished nodes that are not among the siblings")
     in_flight: tuple[InFlight, ...] = Field(default=(), description="nodes that are being made at the same time")
     earlier: tuple[StageSummary, ...] = ()
     unreported: tuple[Unreported, ...] = Field(default=(), description="of the earlier stages, those without a report")
