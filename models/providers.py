@@ -107,7 +107,7 @@ class ProviderModel(OneModel):
     async def answer(self, request: ModelRequest) -> Reply:
         """The model's answer to a request. Raises `ModelError`."""
         if request.images and self._blind:
-            raise ImagesRefused(f"{self.name} takes no pictures")
+            raise ImagesRefused(f"{self.name} accepts no images")
         patient = RetryingModel(self._model, self._settings, self._sleep, worked=self._worked)
         try:
             async with self._model:  # counted: the last answer under way closes the connections
@@ -155,7 +155,7 @@ class ProviderModel(OneModel):
             except Unsupported as error:
                 if error.what == "images":
                     self._blind = True
-                    raise ImagesRefused(f"{self.name} takes no pictures: {error}") from None
+                    raise ImagesRefused(f"{self.name} accepts no images: {error}") from None
                 if known == (self._modes[0], *self._left_out):  # another answer may have learnt it meanwhile
                     self._do_without(error, mode)
 
@@ -173,13 +173,13 @@ class ProviderModel(OneModel):
             LOG.info("%s: asked without %s from now on: %s", self.name, error.what, error)
             return
         if len(self._modes) == 1:
-            raise ModelRefused(f"{self.name}: the provider refused every way of structured answers that models.output="
+            raise ModelRefused(f"{self.name}: the provider refused every form of structured answer that models.output="
                                f"{self._settings.output} allows; choose another model: {error}")
         del self._modes[0]
         LOG.info("%s: no structured answers by %s, %s is used: %s", self.name, mode, self._modes[0], error)
 
     def _cut(self, tokens: int, request: ModelRequest, patient: RetryingModel) -> AnswerCut:
-        return AnswerCut(f"{self.name}: the answer was cut at {tokens} tokens", tokens=tokens,
+        return AnswerCut(f"{self.name}: the answer was truncated at {tokens} tokens", tokens=tokens,
                          usage=usage_of(patient.responses, request, self._settings),
                          retries=patient.retries + len(patient.responses))
 
@@ -202,7 +202,7 @@ class ProviderModel(OneModel):
                                ) from None
         except ai.AgentRunError as error:
             reason = error.__cause__ if isinstance(error.__cause__, Exception) else error
-            raise ModelOutputInvalid(f"{self.name}: no answer that fits its schema after {len(patient.responses)} "
+            raise ModelOutputInvalid(f"{self.name}: no answer that fits the schema after {len(patient.responses)} "
                                      f"answers; choose a model that is good at tool calls: {shown(reason)}") from None
         return result.output
 

@@ -126,7 +126,7 @@ class RetryingModel(WrapperModel):
             except UNREADABLE as caught:
                 doubtful += 1
                 LOG.info("%s: an answer without the form of one", self._limits.name, exc_info=caught)
-                error = ai.UnexpectedModelBehavior(f"it answered with something that is no answer ({shown(caught)})")
+                error = ai.UnexpectedModelBehavior(f"it sent something that is not an answer ({shown(caught)})")
             except (ai.ModelAPIError, ai.UnexpectedModelBehavior) as caught:
                 error = caught
             else:
@@ -173,7 +173,7 @@ class RetryingModel(WrapperModel):
 
 
 def cannot(error: ai.AgentRunError, what: Feature) -> bool:
-    """Whether a server says that this model takes no pictures, tools, JSON schema of an answer, or such a setting.
+    """Whether a server says that this model accepts no images, tools, JSON schema of an answer, or such a setting.
 
     There is no common code for it: servers answer 400, 404, 422, 500 or 501 and say it in words.
     """

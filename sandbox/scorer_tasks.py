@@ -102,6 +102,6 @@ def read_scores(task: Task, folder: Path, *, seed: int) -> tuple[Measurement, ..
         for metric in task.scorer.metrics:
             value = cast("dict[str, Any]", values).get(metric.name) if isinstance(values, dict) else None
             if not isinstance(value, float) or not math.isfinite(value):  # the driver writes floats alone
-                raise SubmissionRefused(f"{where} gave {value!r} for {metric.name!r}, which is no finite number")
+                raise SubmissionRefused(f"{where} gave {value!r} for {metric.name!r}, which is not a finite number")
             measurements.append(submission.measurement(metric.name, value, seed=seed))
     return tuple(measurements)

@@ -161,7 +161,7 @@ def branch(state: RunState, node: str | None) -> tuple[BranchStep, ...]:
 def failures(nodes: Iterable[Node]) -> tuple[str, ...]:
     """A line for each node that failed or was ended: what it tried, how it failed, and which node fixed it."""
     nodes, lines = list(nodes), list[str]()
-    fixed = {one.parent: f"; mended by {one.id}" for one in nodes if one.kind == "debug" and one.status == "good"}
+    fixed = {one.parent: f"; fixed by {one.id}" for one in nodes if one.kind == "debug" and one.status == "good"}
     for one in nodes:
         if one.status in ("buggy", "pruned"):
             failure, varies = one.failure, " ".join(one.varies.split())[:ERROR] or "nothing in particular"

@@ -145,7 +145,7 @@ class _NodeWork:
             if program.nothing_left and inputs.declinable:
                 raise _Declined(program.nothing_left)
             if program.nothing_left and not program.experiment:
-                raise ModelOutputInvalid(f"it wrote no code, where it had to: {program.nothing_left}")
+                raise ModelOutputInvalid(f"it wrote no code, although it had to: {program.nothing_left}")
         varies = self.parent.varies if self.action.kind == "debug" else program.varies  # of the same trial
         files = {"experiment.py": program.experiment, "plots.py": program.plots}
         sha256 = write_source(self.bench.folder.source(self.node.id), {n: text for n, text in files.items() if text})
