@@ -37,9 +37,9 @@ FINISHED = (0, 3, 4)
 class AlertSettings(Frozen):
     """Where alerts go. A webhook given as `$NAME` is read from the environment, and not recorded with the run."""
 
-    webhook: str = Field(default="", description="URL that is sent each alert as JSON by POST, or $NAME; empty: none")
+    webhook: str = Field(default="", description="URL that each alert is posted to as JSON, or $NAME; empty: none")
     command: tuple[str, ...] = Field(
-        default=(), description="words of a command that is run for each alert, told of it by SCIENTIST_ALERT_*")
+        default=(), description="command, as a list of words, run for each alert; SCIENTIST_ALERT_* describe it")
     on: tuple[Occasion, ...] = Field(default=get_args(Occasion),
                                      description="finish, pause (and recovery), failure, budget")
 

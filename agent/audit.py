@@ -84,7 +84,7 @@ def audit(run: Path) -> AuditReport:
     if state.ancestry:
         report.counts["ancestors"] += len(state.ancestry)
     for one in false_ancestry(rows, state):  # whether the parent still says so is not asked
-        report.add("changed", f"the log, events to {one.events}", f"they are not those of {one.parent} at {one.point}")
+        report.add("changed", f"the log, events to {one.events}", f"not those of {one.parent} at {one.point}")
     recorded = {"data": bool(state.datasets), "context": bool(state.context and state.context.documents)}
     absent = [name for name, here in recorded.items() if here and not (folder.root / name).is_dir()]
     if absent:
@@ -97,7 +97,7 @@ def audit(run: Path) -> AuditReport:
     if state.released is None:
         report.add("not checked", "paper", "this run has no paper yet")
     elif not state.drafts:
-        report.add("missing", "paper", "the record says that one was made, and has no text of it")
+        report.add("missing", "paper", "the record says that a paper was made, but holds no text of it")
     else:
         asyncio.run(_paper(report, folder, state))
         state = at_release(events)
@@ -118,14 +118,14 @@ def _files(report: AuditReport, folder: RunFolder, state: RunState, absent: Sequ
             continue
         report.counts["files"] += 1
         if not path.is_file():
-            report.add("missing", str(where), "the record names it, and it is not there")
+            report.add("missing", str(where), "the record names it, but it is missing")
         elif sha256(path) != expected:
             report.add("changed", str(where), f"its sha256 is no longer {expected[:12]}...")
     for facts in state.datasets if "data" not in absent else ():
         report.counts["datasets"] += 1
         found = undamaged(facts.name, folder.views, folder.labels)
         if found is None or found.fingerprint != facts.fingerprint:
-            report.add("changed", f"data ({facts.name})", "the copy is gone, or not what the record says was used")
+            report.add("changed", f"data ({facts.name})", "the copy is missing, or not what the record says was used")
 
 
 def _sources(report: AuditReport, folder: RunFolder, state: RunState) -> None:
@@ -190,7 +190,7 @@ def _scores(report: AuditReport, folder: RunFolder, state: RunState, *, with_dat
                 if theirs:
                     again |= _evaluated(place, attempt, tests)
             except (SandboxError, OSError, ValueError) as error:
-                report.add("score", f"node {node.id}", f"its values cannot be held against what lies there: {error}")
+                report.add("score", f"node {node.id}", f"its values cannot be compared with the files there: {error}")
                 continue
             for one in (*ours, *theirs):
                 if str(one) not in again:

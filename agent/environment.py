@@ -74,13 +74,13 @@ EXPOSED = (
     "Experiments ran as ordinary processes, without isolation: withheld labels were not handed to their code, but it "
     "could have reached them, so values computed from its predictions are graded 'computed', not 'scored'.")
 CONNECTED = (
-    "Each experiment ran behind walls (bubblewrap) that kept the withheld labels from its code, but with a network, "
+    "Each experiment ran in a sandbox (bubblewrap) that kept the withheld labels from its code, but with a network, "
     "where labels of public data can be found; so values computed from its predictions are graded 'computed', not "
     "'scored'.")
 ISOLATED = (
-    "Each experiment ran behind walls (bubblewrap), with no network and no file but its own folder and the data views: "
+    "Each experiment ran in a sandbox (bubblewrap), with no network and no file but its own folder and the data views: "
     "its code could not reach the withheld labels, so values computed from its predictions are graded 'scored'.")
-PARTLY = " This holds for a part of the run: it was taken up again on other terms."
+PARTLY = " This holds for a part of the run: it was resumed under other conditions."
 
 
 def isolation_text(state: RunState) -> str:
@@ -100,7 +100,7 @@ def notice(state: RunState) -> str:
     written = [f"{node.id} ({node.author})" for node in state.human_nodes]
     people = (f"A person wrote the code of {', '.join(written)}; no person checked or edited the rest." if written
               else "No person checked or edited it.")
-    branched = " It goes on from a point of another run." if state.ancestry else ""
+    branched = " It continues from a point of another run." if state.ancestry else ""
     return (f"This paper was written by a program, scientist {state.started.version}, with the model "
             f"{' and '.join(state.models)}: plan, code, experiments, figures and text. {people}{branched} "
             f"{ran}{early} The appendix lists every experiment that was run.")

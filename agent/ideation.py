@@ -53,7 +53,7 @@ HUB_WAIT = 5.0
 
 
 @dataclass(frozen=True)
-class Order:
+class IdeaTask:
     """What ideas are wanted. `name` is that of the topic's file."""
 
     topic: str
@@ -66,7 +66,7 @@ class Order:
 
 
 def ideate(
-    order: Order, settings: Settings, folder: Path, *, on_idea: Callable[[int, Conceived], None], listener: Listener,
+    order: IdeaTask, settings: Settings, folder: Path, *, on_idea: Callable[[int, Conceived], None], listener: Listener,
 ) -> RunState:
     """Bring an order to its end in a folder; `on_idea` gets each idea, and those found before. Returns the state of
     the log.
@@ -91,7 +91,7 @@ def ideate(
         raise
 
 
-async def _work(order: Order, settings: Settings, log: EventLog, on_idea: Callable[[int, Conceived], None]) -> None:
+async def _work(order: IdeaTask, settings: Settings, log: EventLog, on_idea: Callable[[int, Conceived], None]) -> None:
     await _begin(order, settings, log)
     folder = log.path.parent
     models = Models(open_backend(settings.models), log, settings.models, time.monotonic,
@@ -111,7 +111,7 @@ async def _work(order: Order, settings: Settings, log: EventLog, on_idea: Callab
             await write_up(study, order.steps)
 
 
-async def _begin(order: Order, settings: Settings, log: EventLog) -> None:
+async def _begin(order: IdeaTask, settings: Settings, log: EventLog) -> None:
     began = log.state.ideating
     if began is None:
         means = means_of(settings, fetching=bool(settings.literature.sources) and await reaches_hub())

@@ -162,7 +162,7 @@ class Process:
             (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1), interrupted)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has it ignored: then the run goes on
             # the terminal is gone, as when an ssh connection breaks; shells say it twice, which is no haste
-            handlers[signal.SIGHUP] = partial(self._stop, "stopped as its terminal was closed")
+            handlers[signal.SIGHUP] = partial(self._stop, "stopped because its terminal was closed")
         if threading.current_thread() is not threading.main_thread():  # signals come to the main thread alone
             handlers.clear()
         for number, handler in handlers.items():

@@ -110,7 +110,7 @@ def rewrite(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
     """
     state = read_state(run)
     if state.started is None or state.phase != "done":
-        raise RecordError(f"{run} is not at its end: bring it there first: scientist resume {run}")
+        raise RecordError(f"{run} is not finished: finish it first with scientist resume {run}")
     settings = override(state.started.settings, state.overrides | overrides)
     open_backend(settings.models)
     first = Rewriting(version=state.version + 1, settings=overrides, model=settings.models.called,

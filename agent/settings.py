@@ -87,17 +87,17 @@ class Settings(Frozen):
     """Everything that can be set, with its default."""
 
     seed: int = Field(
-        default=0, ge=0, lt=2**31, description="of the run: splits, picks and code; replicates take what follows")
+        default=0, ge=0, lt=2**31, description="seed of the run: splits, choices, code; replicates use the next ones")
     time_limit: Annotated[float, BeforeValidator(seconds)] = Field(
-        default=15 * 3600.0, gt=0, allow_inf_nan=False, description="seconds of a whole run; then it reports")
+        default=15 * 3600.0, gt=0, allow_inf_nan=False, description="seconds for the whole run; then it reports")
     network_folder: bool | None = Field(
-        default=None, description="whether the runs lie on a network filesystem; None: the mounts are looked at")
+        default=None, description="whether the runs lie on a network filesystem; None: looked up in the list of mounts")
     min_free_gb: float = Field(
         default=2.0, ge=0, allow_inf_nan=False, description=(
-            "free disk space (10^9 bytes) that a run wants to begin, and below which it pauses; 0: none"))
+            "free disk space (10^9 bytes) that a run needs to start, and below which it pauses; 0: none"))
     data: tuple[DataSpec, ...] = Field(default=(), description="datasets of your own (docs/data.md); flag --data")
     context: Path | None = Field(
-        default=None, description="a folder of papers (PDF) and notes that are read first; flag --context")
+        default=None, description="a folder of papers (PDF) and notes, read before all else; flag --context")
     keys: Path | None = Field(
         default=None, description="a folder whose .env holds keys of providers, also when the run is taken up again; "
                                   "None: the configuration file's own, where that has one")
@@ -188,7 +188,7 @@ def typed(text: str, where: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
-        raise SettingsError(f"{where}: {text!r} is no value that YAML can read; put it in quotes") from None
+        raise SettingsError(f"{where}: {text!r} is not a value that YAML can read; put it in quotes") from None
 
 
 def credentials() -> Credentials:
@@ -287,7 +287,7 @@ def _message(error: ErrorDetails, origin: Mapping[str, str], known: Sequence[str
     if error["type"] == "value_error":
         return f"setting {where}: {error['msg'].removeprefix('Value error, ')}"
     if path.endswith(DURATIONS) and (error["type"] == "float_type" or isinstance(error["input"], str)):
-        return f"setting {where} is no duration: {error['input']!r}; write 12h, 90m, 1h30m, 45s or seconds"
+        return f"setting {where} is not a duration: {error['input']!r}; write 12h, 90m, 1h30m, 45s or seconds"
     return f"setting {where} {error['msg'].removeprefix('Input ')}, not {error['input']!r}"
 
 

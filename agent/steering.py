@@ -39,7 +39,7 @@ class Steering:
     def look(self) -> None:
         """Take what waits now. Raises `RecordError`."""
         found = control.look(self.folder.root)
-        problems = [f"{name} is no plain .json file" for name in found.strange if name not in self._known]
+        problems = [f"{name} is not a plain .json file" for name in found.strange if name not in self._known]
         self._known.update(found.strange)
         taken = {one.command.file for one in self.recorder.state.steered} if found.commands else set[str]()
         for path, command in found.commands:

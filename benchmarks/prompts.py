@@ -25,7 +25,7 @@ from record.events.running import Answered
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.decisions import Expand
-from record.prompts import Asked, prompt_of
+from record.prompts import PromptRecord, prompt_of
 from record.reading import read_events, read_state
 from search.tree import SEARCH_KINDS
 
@@ -35,7 +35,7 @@ class Call:
     """A call whose question was kept."""
 
     answered: Answered
-    asked: Asked
+    asked: PromptRecord
 
     @property
     def sent(self) -> str:

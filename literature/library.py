@@ -94,7 +94,7 @@ def parse(text: str, name: str = "library") -> tuple[Entry, ...]:
     for block in library.failed_blocks:
         line = int(block.start_line or 0) + 1
         if isinstance(block, DuplicateBlockKeyBlock):
-            raise LibraryError(f"{name}, line {line}: the key {block.key!r} stands twice: rename one of the entries")
+            raise LibraryError(f"{name}, line {line}: the key {block.key!r} is used twice: rename one of the entries")
         if isinstance(block, DuplicateFieldKeyBlock):
             names = ", ".join(sorted(block.duplicate_keys))
             raise LibraryError(f"{name}, line {line}: an entry has the field {names} twice: remove one")

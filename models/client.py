@@ -59,7 +59,7 @@ class Models:
         if window is not None and tokens > window:
             raise ContextTooLong(
                 f"{self.name_of(role)}: role '{role}' takes about {tokens} tokens in this study, {beside} characters "
-                f"of code among them, and the model reads {window}; {FIX}")
+                f"of code among them, and the model's context is {window}; {FIX}")
 
     def at(self, decision: int, attempt: int) -> ModelClient:
         """A client for one attempt at one decision. Make it once an attempt: it counts from zero."""

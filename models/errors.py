@@ -8,7 +8,7 @@
           ProviderDown        wait: the run has waited as long as it may, and can be resumed
         ModelRefused          you: the provider will not answer this request (key, rights, policy)
           ContextTooLong      you: the prompt is longer than the model reads; choose another, or give it more context
-          ImagesRefused       nobody: the model takes no pictures; figures are then checked by program only
+          ImagesRefused       nobody: the model accepts no images; figures are then checked by program only
         ModelOutputInvalid    you: the model cannot keep to the answer's schema; choose another
           AnswerCut           the retry layer, which asks with more room; then you: the answer is longer than it may be
         BudgetSpent           you: the budget has no room for the call; resume with a higher one
@@ -68,7 +68,7 @@ class ContextTooLong(ModelRefused):
 
 
 class ImagesRefused(ModelRefused):
-    """The model takes no pictures."""
+    """The model accepts no images."""
 
     billed = False
 

@@ -98,7 +98,7 @@ def schema_of(answer: type[BaseModel]) -> dict[str, Any]:
 
 
 def request_text(request: ModelRequest, asked: str) -> str:
-    """What a model is shown and asked for, as one text (JSON); `record.prompts.Asked` reads it.
+    """What a model is shown and asked for, as one text (JSON); `record.prompts.PromptRecord` reads it.
 
     Bounds (time, tokens, retries) and addresses are not part of it: they may change when a run is resumed.
     """

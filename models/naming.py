@@ -50,8 +50,8 @@ def locate(name: str, base_url: str | None, environ: Mapping[str, str]) -> Addre
     match = _FORM.fullmatch(name)
     if match is None:
         raise ModelConfigError(
-            f"{name!r} is no model name; write 'offline' or PROVIDER:MODEL with a provider such as {', '.join(COMMON)} "
-            "(for your own server: openai-chat:MODEL and models.base_url)")
+            f"{name!r} is not a model name; write 'offline' or PROVIDER:MODEL with a provider such as "
+            f"{', '.join(COMMON)} (for your own server: openai-chat:MODEL and models.base_url)")
     prefix, model = _ALIASES.get(match["prefix"], match["prefix"]), match["model"]
     given = base_url or _from_environment(prefix, environ)
     if given is not None and not _is_address(given):

@@ -33,10 +33,10 @@ from models.backend import ModelRequest, OneModel, Reply
 from models.context import fitted, served_tokens
 from models.errors import AnswerCut, ImagesRefused, ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused
 from models.naming import COMMON, WITH_BASE_URL, Address, locate
-from models.patience import SETTINGS, CutShort, Feature, FewerTokens, Mode, NotTaken, PatientModel, Sleep, shown
 from models.prices import context_tokens, usage_of
 from models.roles.role import AnyRole
 from models.settings import ModelSettings
+from models.transport import SETTINGS, Feature, FewerTokens, Mode, RetryingModel, Sleep, Truncated, Unsupported, shown
 
 LOG = logging.getLogger(__name__)
 _MODES: tuple[Mode, ...] = ("tool", "native", "prompted")
@@ -107,8 +107,8 @@ class ProviderModel(OneModel):
     async def answer(self, request: ModelRequest) -> Reply:
         """The model's answer to a request. Raises `ModelError`."""
         if request.images and self._blind:
-            raise ImagesRefused(f"{self.name} takes no pictures")
-        patient = PatientModel(self._model, self._settings, self._sleep, worked=self._worked)
+            raise ImagesRefused(f"{self.name} accepts no images")
+        patient = RetryingModel(self._model, self._settings, self._sleep, worked=self._worked)
         try:
             async with self._model:  # counted: the last answer under way closes the connections
                 request = fitted(request, await self.context_tokens(), model=self.name)
@@ -134,7 +134,7 @@ class ProviderModel(OneModel):
                 self._probed = True
         return self._window
 
-    async def _through(self, request: ModelRequest, patient: PatientModel) -> BaseModel:
+    async def _through(self, request: ModelRequest, patient: RetryingModel) -> BaseModel:
         """An answer in the first mode that the server takes."""
         while True:
             mode, known = self._modes[0], (self._modes[0], *self._left_out)
@@ -150,12 +150,12 @@ class ProviderModel(OneModel):
             except FewerTokens as error:
                 LOG.info("%s: %s", self.name, error)
                 self._most_tokens = error.most
-            except CutShort:
+            except Truncated:
                 raise self._cut(request.max_tokens, request, patient) from None
-            except NotTaken as error:
+            except Unsupported as error:
                 if error.what == "images":
                     self._blind = True
-                    raise ImagesRefused(f"{self.name} takes no pictures: {error}") from None
+                    raise ImagesRefused(f"{self.name} accepts no images: {error}") from None
                 if known == (self._modes[0], *self._left_out):  # another answer may have learnt it meanwhile
                     self._do_without(error, mode)
 
@@ -166,24 +166,24 @@ class ProviderModel(OneModel):
         return tuple(one for one in dict.fromkeys(self._left_out)
                      if one != "max_tokens" or self._left_out.count(one) >= names)
 
-    def _do_without(self, error: NotTaken, mode: Mode) -> None:
+    def _do_without(self, error: Unsupported, mode: Mode) -> None:
         """Leave out a setting, or go on to the next mode. Raises `ModelRefused`: there is none."""
         if error.what in SETTINGS:
             self._left_out.append(error.what)
             LOG.info("%s: asked without %s from now on: %s", self.name, error.what, error)
             return
         if len(self._modes) == 1:
-            raise ModelRefused(f"{self.name}: the provider refused every way of structured answers that models.output="
+            raise ModelRefused(f"{self.name}: the provider refused every form of structured answer that models.output="
                                f"{self._settings.output} allows; choose another model: {error}")
         del self._modes[0]
         LOG.info("%s: no structured answers by %s, %s is used: %s", self.name, mode, self._modes[0], error)
 
-    def _cut(self, tokens: int, request: ModelRequest, patient: PatientModel) -> AnswerCut:
-        return AnswerCut(f"{self.name}: the answer was cut at {tokens} tokens", tokens=tokens,
+    def _cut(self, tokens: int, request: ModelRequest, patient: RetryingModel) -> AnswerCut:
+        return AnswerCut(f"{self.name}: the answer was truncated at {tokens} tokens", tokens=tokens,
                          usage=usage_of(patient.responses, request, self._settings),
                          retries=patient.retries + len(patient.responses))
 
-    async def _exchange(self, request: ModelRequest, patient: PatientModel, mode: Mode) -> BaseModel:
+    async def _exchange(self, request: ModelRequest, patient: RetryingModel, mode: Mode) -> BaseModel:
         retries = self._settings.output_retries - len(patient.responses)
         kind = {"tool": ToolOutput, "native": NativeOutput, "prompted": PromptedOutput}[mode]
         output: Any = kind(request.output_type, name="answer")
@@ -194,7 +194,7 @@ class ProviderModel(OneModel):
         try:
             result = await agent.run([request.prompt.user, *pictures] if pictures else request.prompt.user,
                                      model_settings=self._request_settings(request))
-        except (ModelError, NotTaken, FewerTokens, CutShort):
+        except (ModelError, Unsupported, FewerTokens, Truncated):
             raise
         except ai.UserError as error:
             raise ModelConfigError(f"{self.name}: models.output={mode} cannot be used: {shown(error)}") from None
@@ -203,7 +203,7 @@ class ProviderModel(OneModel):
                                ) from None
         except ai.AgentRunError as error:
             reason = error.__cause__ if isinstance(error.__cause__, Exception) else error
-            raise ModelOutputInvalid(f"{self.name}: no answer that fits its schema after {len(patient.responses)} "
+            raise ModelOutputInvalid(f"{self.name}: no answer that fits the schema after {len(patient.responses)} "
                                      f"answers; choose a model that is good at tool calls: {shown(reason)}") from None
         return result.output
 

@@ -175,7 +175,7 @@ class Retry:
                 raise ProviderDown(f"{error}; it ends in {quota:.0f} s, after the run's time limit (and "
                                    "models.outage_timeout): resume then") from None
         elif longest <= 0:
-            raise ProviderDown(f"{error}; it has been so for {lasted:.0f} s, more is not waited for "
+            raise ProviderDown(f"{error}; it has lasted {lasted:.0f} s, the longest wait "
                                "(models.outage_timeout): resume when the provider is back") from None
         wait = min(self._wait, longest) if quota is None else quota
         self._next = now + wait

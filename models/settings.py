@@ -54,8 +54,8 @@ class RoleModel(Frozen):
     base_url: BaseUrl = Field(default=None, description="its address; models.base_url if of the same provider")
     temperature: float | None = Field(default=None, ge=0, le=2, description="None: the role's own (docs/models.md)")
     max_tokens: int | None = Field(
-        default=None, ge=1, description="tokens that an answer may have; with a model that thinks, its thoughts count "
-                                        "too; None: the role's own (docs/models.md)")
+        default=None, ge=1, description="most tokens of an answer, a reasoning model's thoughts included; "
+                                        "None: the role's own (docs/models.md)")
 
     @field_validator("name", mode="before")
     @classmethod
@@ -94,21 +94,21 @@ class ModelSettings(Frozen):
     roles: dict[RoleName, OfRole] = Field(
         default_factory=dict[str, RoleModel], description="{ROLE: {name: ..., temperature: ...}}, or {ROLE: NAME}")
     fallbacks: tuple[Annotated[Alternative, BeforeValidator(_named)], ...] = Field(
-        default=(), description="models that answer, in this order, while the role's own is unavailable")
+        default=(), description="models that stand in, in this order, while the role's own is unavailable")
     output: Output = Field(
         default="auto", description="how answers keep to their schema: by a tool, the provider's own JSON schema, or "
                                     "the prompt; auto: the first of these that the model takes")
     context_tokens: int | None = Field(
-        default=None, ge=1024, description="tokens that a model reads at once; None: asked of the server, or listed")
+        default=None, ge=1024, description="context window in tokens; None: as the server says, or as listed")
     prices: dict[str, Price] = Field(
         default_factory=dict[str, Price],
         description="{NAME: {input: 3.0, output: 15.0, cached: 0.3}} in USD per million tokens, where the public list "
                     "is not right or does not know a model")
     timeout: float = Field(default=600.0, gt=0, description="seconds for one request to the provider")
     retries: int = Field(
-        default=2, ge=0, le=10, description="further tries after a transport error (429, 5xx, connection)")
+        default=2, ge=0, le=10, description="retries after a transport error (429, 5xx, connection)")
     output_retries: int = Field(
-        default=2, ge=0, le=5, description="further tries after an answer that does not fit its schema")
+        default=2, ge=0, le=5, description="retries after an answer that does not fit its schema")
     outage_timeout: float = Field(
         default=6 * 3600.0, ge=0, description="seconds that a run waits for a provider that is down; then it ends")
     keep_prompts: bool = Field(

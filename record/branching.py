@@ -53,7 +53,7 @@ def cut_at(events: Sequence[tuple[Event, float]], point: str) -> Cut:
     """The cut before a stage's first decision, or after a node's verdict. Raises `PointError`."""
     state = fold(events)
     if state.started is None or state.data_plan is None:
-        raise PointError("it has no data plan yet, so that nothing lies before any point: start another run instead")
+        raise PointError("it has no data plan yet, so there is no point to branch from: start another run instead")
     number = _before(events, state, point) if point in STAGES else _after(events, state, point)
     cut = fold(events[:number])
     if cut.stage is None:
@@ -133,8 +133,8 @@ def copy_run(parent: RunFolder, to: RunFolder, state: RunState) -> None:
         _copy(parent.prompts / name, to.prompts / name)
     for path, expected in files_of(state, to):
         if not path.is_file() or sha256(path) != expected:
-            raise RecordError(f"{parent.root / path.relative_to(to.root)} is gone, or not what the record says: a "
-                              "branch would rest on it; 'scientist audit' tells all of it")
+            raise RecordError(f"{parent.root / path.relative_to(to.root)} is missing, or not what the record says: a "
+                              "branch would depend on it; 'scientist audit' lists all such files")
     for node in state.nodes.values():
         source = to.source(node.id)
         if node.source_sha256 and (not source.is_dir() or sha256_of_files(read_source(source)) != node.source_sha256):

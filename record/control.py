@@ -102,15 +102,15 @@ def refused(state: RunState, command: Commanded, *, working: bool) -> str | None
     if state.phase == "done" or (state.ended is not None and state.ended.exit_code == 0):
         return "the run is over: nothing is left to steer" + ADVICE.get(verb, "")
     if not working and verb not in KEPT:
-        return f"no process works on the run, so that there is nothing to {verb}; 'scientist resume' takes it up"
+        return f"no process works on the run, so there is nothing to {verb}; 'scientist resume' continues it"
     if verb == "resume":
         return None if state.paused else "the run is not paused"
     if verb in ("stop", "pause"):
         if state.stopping:
-            return "the run was asked to stop already"
-        return "the run is paused already" if verb == "pause" and state.paused else None
+            return "the run has already been asked to stop"
+        return "the run is already paused" if verb == "pause" and state.paused else None
     if not command.text.strip():
-        return "the note is empty: say what the next prompts are to see" if verb == "note" else (
+        return "the note is empty: give the text that the next prompts will show" if verb == "note" else (
             f"say why: a reason is recorded with every {verb}")
     if len(command.text) > LONGEST:
         return f"{len(command.text)} characters are too many: a reason or a note has at most {LONGEST}"
@@ -122,13 +122,13 @@ def _read(path: Path) -> Commanded | str:
         with open(open_regular(path), "rb") as file:
             text = file.read(BYTES + 1)
         if len(text) > BYTES:
-            return f"{path.name} is too big for a command (more than {BYTES} bytes)"
+            return f"{path.name} is too large for a command (more than {BYTES} bytes)"
         command = Commanded.model_validate_json(text)
         return command.model_copy(update={"file": path.name, "by": command.by[:NAME]})
     except ValidationError as error:
-        return f"{path.name} is no command: {error.errors()[0]['msg']}"
+        return f"{path.name} is not a command: {error.errors()[0]['msg']}"
     except (ValueError, OSError) as error:
-        return f"{path.name} is no command: {str(error).splitlines()[0]}"
+        return f"{path.name} is not a command: {str(error).splitlines()[0]}"
 
 
 def _about_a_node(state: RunState, command: Commanded) -> str | None:
@@ -139,7 +139,7 @@ def _about_a_node(state: RunState, command: Commanded) -> str | None:
         return _about_a_mark(state, node, command)
     if node.finished:
         return f"{node.id} is finished ({node.status}): there is nothing to kill; mark it, if its numbers are wrong"
-    return f"{node.id} is being ended already" if node.id in state.killed else None
+    return f"{node.id} is already being stopped" if node.id in state.killed else None
 
 
 def _about_a_mark(state: RunState, node: Node, command: Commanded) -> str | None:
@@ -149,9 +149,9 @@ def _about_a_mark(state: RunState, node: Node, command: Commanded) -> str | None
     if node.status == "cancelled":
         return f"{node.id} was ended before it had a verdict: it is neither chosen nor built on anyway"
     if command.mark == "suspect":
-        return f"{node.id} is marked so already" if MARKED + command.text in node.suspect else None
+        return f"{node.id} already has this mark" if MARKED + command.text in node.suspect else None
     if node.closed:
-        return f"{node.id} is closed already"
+        return f"{node.id} is already closed"
     if node.kind in ("replicate", "aggregate"):
         return f"{node.id} is a {node.kind}: nothing builds on it anyway"
     if state.stages[node.stage].best == node.id:

@@ -124,8 +124,8 @@ def _as_written(event: Event) -> tuple[str, Event]:
         return body, EVENT.validate_json(body)
     except (ValidationError, PydanticSerializationError, ValueError) as error:
         why = " ".join(str(error).splitlines())[:300]
-        raise RecordError(f"the event {event.type!r} was not recorded, since it could not be read again ({why}); this "
-                          "is a fault of the program: report it") from error
+        raise RecordError(f"the event {event.type!r} was not recorded, because it could not be read back ({why}); this "
+                          "is a bug of this program: report it") from error
 
 
 def open_log(folder: Path, *, network: bool | None = None, listener: Listener | None = None) -> EventLog:

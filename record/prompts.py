@@ -32,7 +32,7 @@ LARGEST = 16 * 2**20
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
-class Asked(Frozen):
+class PromptRecord(Frozen):
     """A question as it was sent, whatever model it went to."""
 
     asked: str = Field(description="model and temperature, as they were configured")
@@ -48,10 +48,10 @@ class Asked(Frozen):
         return str(self.answer.get("title", ""))
 
 
-class Kept(Frozen):
+class PromptLookup(Frozen):
     """What was found of a question. `changed`: why it is not what the record says was asked; empty where it is."""
 
-    asked: Asked | None = Field(description="None: what lies there cannot be read as a question")
+    asked: PromptRecord | None = Field(description="None: what lies there cannot be read as a question")
     changed: str = ""
 
 
@@ -68,7 +68,7 @@ def keep(run: Path, text: str) -> None:
                           "then resume") from error
 
 
-def prompt_of(run: Path, event: Answered | Drifted) -> Kept | None:
+def prompt_of(run: Path, event: Answered | Drifted) -> PromptLookup | None:
     """What was asked, or would be now; None where it was not kept (`models.keep_prompts=false`).
 
     Reads 16 MiB at most and follows no link within the run's folder.
@@ -81,13 +81,13 @@ def prompt_of(run: Path, event: Answered | Drifted) -> Kept | None:
     with suppress(zlib.error):
         text = unpacker.decompress(packed, LARGEST)
     if not unpacker.eof:
-        return Kept(asked=None, changed="changed since: it is damaged, or larger than a question is")
+        return PromptLookup(asked=None, changed="changed since: it is damaged, or larger than a question is")
     found = hashlib.sha256(text).hexdigest()
     changed = "" if found == expected else f"changed since: its sha256 is {found[:16]}, recorded {expected[:16]}"
     try:
-        return Kept(asked=Asked.model_validate_json(text), changed=changed)
+        return PromptLookup(asked=PromptRecord.model_validate_json(text), changed=changed)
     except ValidationError:
-        return Kept(asked=None, changed=changed or "of a form that this version does not know")
+        return PromptLookup(asked=None, changed=changed or "of a form that this version does not know")
 
 
 def _read(run: Path, name: str) -> bytes | None:

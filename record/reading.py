@@ -62,7 +62,7 @@ def read_rows(path: Path, after: int = 0) -> list[Row]:
             return rows_of(db, after)
     except sqlite3.Error as error:
         if "no such table" in str(error):
-            raise RecordError(f"{path} is no record of a run: " + (
+            raise RecordError(f"{path} is not the record of a run: " + (
                 "the file is empty" if not path.stat().st_size else "it is another database")) from error
         raise RecordError(f"cannot read the record {path}: {error}") from error
 

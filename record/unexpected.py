@@ -1,8 +1,8 @@
 """What nobody expected while we worked on what an experiment had left behind: a failure of its node, not of the run.
 
-Kept: the failure has our traceback, and a signature by which the same place is known again, so that a fault of ours
-which meets node after node is told from one odd experiment (`RunState.stumbled`). What fails for want of disk, files or
-memory of the machine is the run's (`of_machine`).
+Kept: the failure has our traceback, and a signature by which the same place is known again, so that a fault of
+ours which meets node after node differs from one odd experiment (`RunState.internal_faults`). What fails for want of
+disk, files or memory of the machine is the run's (`of_machine`).
 
 Not guaranteed: that an exception which is not of the machine is really the experiment's doing; three nodes tell.
 """
@@ -41,7 +41,7 @@ def frames_of(error: BaseException) -> list[tuple[str, str, int]]:
             if (path := Path(frame.filename)).is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in ROOMS]
 
 
-def stumbled(error: Exception) -> Failure:
+def internal_failure(error: Exception) -> Failure:
     """The failure of the node whose files we could not work on."""
     kind = type(error).__name__
     text, trace = (one.encode(errors="backslashreplace").decode() for one in (

@@ -21,7 +21,7 @@ from sandbox.job import ARTIFACTS, MEASUREMENTS, Job, Outcome
 from sandbox.output import OUTPUT_CHARS, TAIL_CHARS, Transcript, notebook_of_cells
 from sandbox.results import final_values, hash_arrays, hash_artifacts, said_values
 from sandbox.scoring import sealed_sha256
-from sandbox.untrusted import Unfit, remove, write_whole
+from sandbox.untrusted import BadFile, remove, write_whole
 
 _FOLDERS = ("arrays", ARTIFACTS, "sealed", "submissions")
 _LINES = (MEASUREMENTS, "submissions.jsonl", "sealed/index.jsonl")
@@ -42,7 +42,7 @@ def assemble(job: Job, schedule: Schedule, artifact_bytes: int) -> Outcome:
         for name in _LINES:
             _append((folder / name for _, folder in measured), job.folder, name)
         return replace(_outcome(job, schedule, artifact_bytes), stdout_tail=_told(job, schedule))
-    except (OSError, Unfit) as error:
+    except (OSError, BadFile) as error:
         raise ExecutorError(f"cannot put {job.folder} together: {error}") from error
 
 

@@ -31,7 +31,7 @@ from sandbox.output import OUTPUT_CHARS, LiveOutput
 from sandbox.pool import MATPLOTLIBRC, names_of
 from sandbox.programs import visible_files
 from sandbox.running import Runner, source_of
-from sandbox.untrusted import Unfit, remove
+from sandbox.untrusted import BadFile, remove
 from sandbox.workspace import CELLS, KERNELS, copy_arm
 
 _KILLS = re.compile(r"^oom_kill (\d+)$", re.M)
@@ -59,7 +59,7 @@ def _clear(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name in (KERNELS, CELLS):
             remove(folder, name)
-    except (OSError, Unfit) as error:
+    except (OSError, BadFile) as error:
         raise ExecutorError(f"cannot prepare {folder}: {error}") from error
 
 
@@ -198,7 +198,7 @@ class CellWorker:
 def _lighten(folder: Path) -> None:
     """Remove what a cell was given and can be had elsewhere: what it read of others may be large."""
     for name in ("inputs", "figures"):
-        with suppress(OSError, Unfit):
+        with suppress(OSError, BadFile):
             remove(folder, name)
 
 

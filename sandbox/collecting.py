@@ -15,7 +15,7 @@ from sandbox.job import CHECKPOINTS, Outcome
 from sandbox.output import TAIL_CHARS, notebook
 from sandbox.results import collect_figures, failure_of, hash_arrays, hash_artifacts, measure, missing_measurement
 from sandbox.scoring import read_index
-from sandbox.untrusted import Unfit, disarm, remove, write_whole
+from sandbox.untrusted import BadFile, disarm, remove, write_whole
 
 CUT = ("memory", "timeout", "died")
 """Failures after which the checkpoints of an attempt are kept, for a second one of the same node."""
@@ -40,7 +40,7 @@ class Collector:
         outcome = ran(script, execution)
         try:
             outcome = replace(outcome, arrays=hash_arrays(folder))
-        except Unfit as error:
+        except BadFile as error:
             outcome = replace(outcome, failure=outcome.failure or failure_of(error))
         if job.mode == "plot":
             figures, failure = collect_figures(folder)
@@ -68,7 +68,7 @@ class Collector:
         job, folder = script.job, script.folder
         try:
             outcome = replace(outcome, artifacts=hash_artifacts(folder, self.artifact_bytes))
-        except Unfit as error:
+        except BadFile as error:
             outcome = replace(outcome, failure=outcome.failure or failure_of(error))
         hopeless = execution.failure is not None and execution.failure.kind == "hopeless"
         try:

@@ -40,7 +40,7 @@ def registry(own: Iterable[DataSpec] = (), limit: int = DATA_BYTES) -> dict[str,
     sources: dict[str, Source] = {source.name: source for source in BUNDLED}
     for spec in own:
         if spec.name in sources:
-            raise DatasetError(f"data {spec.name!r}: a dataset that comes with us has that name; give another one")
+            raise DatasetError(f"data {spec.name!r}: a bundled dataset has that name; give another name")
         sources[spec.name] = OwnData(spec, limit)
     return sources
 

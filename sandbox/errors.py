@@ -7,7 +7,7 @@
         PretrainedError    a model cannot be fetched: whoever named it
         DatasetError       no such dataset, or it cannot be cut: whoever named it
         SubmissionRefused  predictions that cannot be scored: becomes the failure of the attempt that left them
-            Unfit          (sandbox.untrusted) a file that cannot be read; likewise
+            BadFile          (sandbox.untrusted) a file that cannot be read; likewise
 """
 
 from __future__ import annotations

@@ -188,10 +188,10 @@ class GpuLeases:
                            f"{len(self._driver.processes(device.uuid))} processes" for device in self.devices)
         left = ", ".join(f"{uuid} by process {' and '.join(map(str, pids))}" for lease in self._ending
                          for uuid, pids in self._still_on(lease).items())
-        outliving = left and (f"an experiment is over, but still holds {left}: end it with kill -9; where that does "
+        outliving = left and (f"an experiment is over, but still holds {left}: stop it with kill -9; if that does "
                               "not help, reset the GPU or leave it out with --gpus; so there is ")
         return (f"{outliving}no {self._settings.gpus_per_node} GPU(s) with {self._settings.gpu_free_gb:g} GB free and "
-                f"no other run of yours on them within {self._settings.gpu_wait:g} s ({states}): end what uses them, "
+                f"no other run of yours on them within {self._settings.gpu_wait:g} s ({states}): stop what uses them, "
                 "choose others with --gpus, or lower sandbox.gpu_free_gb")
 
 

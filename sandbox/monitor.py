@@ -29,7 +29,7 @@ from sandbox.gpus import Nvml
 from sandbox.isolation.processes import process_tree, proportional_bytes
 from sandbox.job import MEASUREMENTS, Logged, Progress, Watch
 from sandbox.output import Transcript
-from sandbox.untrusted import FILE_BYTES, Unfit, open_regular
+from sandbox.untrusted import FILE_BYTES, BadFile, open_regular
 
 WATCH_SECONDS = 5.0
 """Between two looks at what running code logs, for the pruning of hopeless experiments, which run for minutes."""
@@ -84,7 +84,7 @@ class Monitor:
 def read_curves(folder: Path) -> tuple[Logged, ...]:
     """The values with a step in a folder's `measurements.jsonl`, of very many the first; none where it is odd."""
     start = b""
-    with suppress(Unfit, OSError), open_regular(folder, MEASUREMENTS, FILE_BYTES) as file:
+    with suppress(BadFile, OSError), open_regular(folder, MEASUREMENTS, FILE_BYTES) as file:
         start = file.read(LOOK)
     logged: list[Logged] = []
     for line in start.split(b"\n")[:-1]:

@@ -19,11 +19,11 @@ from record.nouns.data import Grade, Measurement
 from record.nouns.figures import Figure, FigureFacts
 from record.nouns.frozen import encodable
 from record.nouns.nodes import Failure
-from record.unexpected import of_machine, stumbled
+from record.unexpected import internal_failure, of_machine
 from sandbox.errors import SandboxError, SubmissionRefused
 from sandbox.job import ARTIFACTS, MEASUREMENTS
 from sandbox.scoring import score_submissions, seal
-from sandbox.untrusted import FILE_BYTES, Unfit, names_in, open_regular, read_as, read_lines, write_whole
+from sandbox.untrusted import FILE_BYTES, BadFile, names_in, open_regular, read_as, read_lines, write_whole
 
 _MOST_FILES = 10_000
 SAID = 400
@@ -43,7 +43,7 @@ class Measured:
 
 
 def hash_arrays(folder: Path) -> dict[str, str]:
-    """File name under arrays/ -> sha256. Raises `Unfit` for a file that is no array, or needs unpickling."""
+    """File name under arrays/ -> sha256. Raises `BadFile` for a file that is no array, or needs unpickling."""
     return {name: _hash_array(folder, name) for name in names_in(folder, "arrays", ".npy")}
 
 
@@ -55,11 +55,11 @@ def _hash_array(folder: Path, name: str) -> str:
             shape, _, dtype = read(file)
             announced = math.prod(shape) * dtype.itemsize
         if dtype.hasobject:
-            raise Unfit(f"arrays/{name} holds Python objects: save numeric arrays with lab.save")
+            raise BadFile(f"arrays/{name} holds Python objects: save numeric arrays with lab.save")
         held = os.fstat(file.fileno()).st_size - file.tell()
         if min(shape, default=1) < 0 or announced != held:
-            raise Unfit(f"arrays/{name} holds {held} bytes, not what its header says, {shape} of {dtype}: save it with "
-                        "lab.save")
+            raise BadFile(f"arrays/{name} holds {held} bytes, not what its header says, {shape} of {dtype}: save it "
+                          "with lab.save")
         file.seek(0)
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -67,7 +67,7 @@ def _hash_array(folder: Path, name: str) -> str:
 def hash_artifacts(folder: Path, limit: int) -> dict[str, str]:
     """File under artifacts/ -> sha256; what `lab` was still writing is left out.
 
-    Raises `Unfit` for links, odd names, too many files, and more than `limit` bytes in all.
+    Raises `BadFile` for links, odd names, too many files, and more than `limit` bytes in all.
     """
     kept = names_in(folder, ARTIFACTS, "")
     base = folder / ARTIFACTS
@@ -78,9 +78,9 @@ def hash_artifacts(folder: Path, limit: int) -> dict[str, str]:
         if relative.partition("/")[0] not in kept or (path.is_dir() and not path.is_symlink()):
             continue
         if len(digests) == _MOST_FILES:
-            raise Unfit(f"{ARTIFACTS}/ holds more than {_MOST_FILES} files: put them into one archive")
+            raise BadFile(f"{ARTIFACTS}/ holds more than {_MOST_FILES} files: put them into one archive")
         if not relative.isprintable():
-            raise Unfit(f"{ARTIFACTS}/ holds a file named {relative!r}: name it in UTF-8, without control characters")
+            raise BadFile(f"{ARTIFACTS}/ holds a file named {relative!r}: name it in UTF-8, without control characters")
         with open_regular(folder, f"{ARTIFACTS}/{relative}", left) as file:
             digests[relative] = hashlib.file_digest(file, "sha256").hexdigest()
             left -= os.fstat(file.fileno()).st_size
@@ -91,7 +91,7 @@ def measure(
     folder: Path, labels: Path, *, seed: int, grade: Grade = "computed", cut: bool = False,
     evaluated: Sequence[Measurement] = (),
 ) -> Measured:
-    """Score, seal, and write `measurements.jsonl` anew. Raises `Unfit`, `SubmissionRefused`.
+    """Score, seal, and write `measurements.jsonl` anew. Raises `BadFile`, `SubmissionRefused`.
 
     Whatever grade the file claims, a value that the code wrote is `logged`; where we could score the same quantity,
     ours is the final one, with the given grade; `evaluated` are what frozen scorers gave, and ours too. With `cut`,
@@ -117,7 +117,7 @@ def missing_measurement(measured: Measured) -> Failure | None:
 
 
 def failure_of(error: Exception) -> Failure:
-    """The failure of an experiment that left something which cannot be read, or over which we stumbled ourselves.
+    """The failure of an experiment that left something which cannot be read, or that our own code failed on.
 
     Raises the error again where it is none of the experiment's: of our disk, kernels, devices or isolation.
     """
@@ -125,7 +125,7 @@ def failure_of(error: Exception) -> Failure:
         return Failure(kind="other", message=str(error))
     if isinstance(error, SandboxError) or of_machine(error):
         raise error
-    return stumbled(error)
+    return internal_failure(error)
 
 
 def said_values(values: Iterable[Measurement]) -> tuple[Measurement, ...]:
@@ -164,7 +164,7 @@ def _logged(folder: Path, *, seed: int, cut: bool) -> list[Measurement]:
             if cut:
                 continue
             reason = " ".join(str(error).split())[:200]
-            raise Unfit(f"{MEASUREMENTS} line {number} was not written by lab: {reason}") from error
+            raise BadFile(f"{MEASUREMENTS} line {number} was not written by lab: {reason}") from error
         if value.split != "test":
             values.append(value)
     return values
@@ -187,10 +187,10 @@ def collect_figures(folder: Path) -> tuple[tuple[Figure, ...], Failure | None]:
     try:
         names = [*names_in(folder, "figures", ".png"), *names_in(folder, "figures", ".pdf")]
         if len(names) > _MAX_FIGURES:
-            raise Unfit(f"figures/ holds {len(names)} figures, more than the limit of {_MAX_FIGURES}")
+            raise BadFile(f"figures/ holds {len(names)} figures, more than the limit of {_MAX_FIGURES}")
         for name in sorted(names):
             figures.append(_figure(folder, name))
-    except Unfit as error:
+    except BadFile as error:
         return tuple(figures), Failure(kind="figure", message=str(error))
     if not any(figure.name.endswith(".png") for figure in figures):
         return tuple(figures), Failure(kind="figure", message="no figure was drawn: save PNG files into figures/")
@@ -204,11 +204,11 @@ def _figure(folder: Path, name: str) -> Figure:
         if name.endswith(".png"):
             _check_png(file, name)
         elif not file.read(1024).startswith(b"%PDF-"):
-            raise Unfit(f"figures/{name} is not a PDF file")
+            raise BadFile(f"figures/{name} is not a PDF file")
     try:
         with open_regular(folder, f"figures/{name}.facts.json", _FACTS_BYTES) as file:
             facts = FigureFacts.model_validate(_finite(encodable(json.load(file))))
-    except (Unfit, ValueError, RecursionError):
+    except (BadFile, ValueError, RecursionError):
         facts = FigureFacts()
     return Figure(name=name, sha256=digest, facts=facts)
 
@@ -216,14 +216,14 @@ def _figure(folder: Path, name: str) -> Figure:
 def _check_png(file: BufferedReader, name: str) -> None:
     from PIL import Image
 
-    with (read_as(f"figures/{name} is not a PNG image that can be read", Unfit, Image.DecompressionBombWarning,
+    with (read_as(f"figures/{name} is not a PNG image that can be read", BadFile, Image.DecompressionBombWarning,
                   Image.DecompressionBombError), warnings.catch_warnings()):
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         with Image.open(file, formats=["PNG"]) as image:
             image.verify()
     if image.width * image.height > MOST_PIXELS:
-        raise Unfit(f"figures/{name} has {image.width} x {image.height} pixels, more than the limit of {MOST_PIXELS}: "
-                    "save it with dpi=200")
+        raise BadFile(f"figures/{name} has {image.width} x {image.height} pixels, more than the limit of {MOST_PIXELS}"
+                      ": save it with dpi=200")
 
 
 def _finite(facts: Any) -> Any:

@@ -25,7 +25,7 @@ from sandbox.errors import SubmissionRefused
 from sandbox.execution import Script
 from sandbox.job import Job
 from sandbox.scoring import Submission, truth_of
-from sandbox.untrusted import FILE_BYTES, Unfit, open_regular, read_lines
+from sandbox.untrusted import FILE_BYTES, BadFile, open_regular, read_lines
 from sandbox.workspace import dataset_folders
 
 ENTRY = "evaluate.py"
@@ -90,7 +90,7 @@ def read_scores(task: Task, folder: Path, *, seed: int) -> tuple[Measurement, ..
     try:
         lines: list[Any] = [json.loads(line) for line in read_lines(folder, "scores.jsonl", FILE_BYTES)]
         answers = {int(line["number"]): line for line in lines}
-    except (Unfit, ValueError, TypeError, KeyError) as error:
+    except (BadFile, ValueError, TypeError, KeyError) as error:
         raise SubmissionRefused(f"the scorer of {task.scorer.dataset!r} left no scores: {error}") from error
     measurements: list[Measurement] = []
     for number, submission in enumerate(task.submissions):
@@ -102,6 +102,6 @@ def read_scores(task: Task, folder: Path, *, seed: int) -> tuple[Measurement, ..
         for metric in task.scorer.metrics:
             value = cast("dict[str, Any]", values).get(metric.name) if isinstance(values, dict) else None
             if not isinstance(value, float) or not math.isfinite(value):  # the driver writes floats alone
-                raise SubmissionRefused(f"{where} gave {value!r} for {metric.name!r}, which is no finite number")
+                raise SubmissionRefused(f"{where} gave {value!r} for {metric.name!r}, which is not a finite number")
             measurements.append(submission.measurement(metric.name, value, seed=seed))
     return tuple(measurements)

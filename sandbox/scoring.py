@@ -81,7 +81,7 @@ def read_index(folder: Path, index: str) -> list[Submission]:
             raise SubmissionRefused(f"{submission.where} came twice: a condition is submitted once per dataset and "
                                     "split")
         if submission.file in seen:
-            raise SubmissionRefused(f"{submission.where} claims {submission.file}, which is that of another: hand "
+            raise SubmissionRefused(f"{submission.where} claims {submission.file}, which belongs to another: hand "
                                     "predictions in with lab.submit alone")
         seen |= {cell, submission.file}
     return submissions

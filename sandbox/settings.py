@@ -44,9 +44,9 @@ class SandboxSettings(BaseModel):
     grace: float = Field(default=2.0, ge=0)
     """Seconds between the interrupt at the limit and the kill of the whole process group."""
     start_timeout: float = Field(default=60.0, gt=0)
-    """Seconds until a kernel must be ready."""
+    """Seconds in which a kernel must become ready."""
     pool: int | None = Field(default=None, ge=0)
-    """Kernels that wait, with what experiments import already imported; by default one. 0: none. Experiments on a GPU
+    """Kernels kept ready, with the usual imports done; by default one. 0: none. Experiments on a GPU
     start in kernels of their own all the same."""
     python: str = Field(default_factory=lambda: sys.executable)
     """Interpreter of the kernels; it needs ipykernel and whatever experiments import."""
@@ -56,7 +56,7 @@ class SandboxSettings(BaseModel):
     network: Switch = "off"
     """Whether code reaches the network. With "on" nothing is graded `scored`: public labels are within reach."""
     readable: WordList = ()
-    """Further folders that isolated code may read, as your own packages. It reads everything in them."""
+    """More folders that isolated code may read, such as your own packages. It reads everything in them."""
     memory_gb: float | None = Field(default=None, gt=0)
     """Memory (10^9 bytes) of one experiment. By default nine tenths of the machine's, shared by the slots."""
     disk_gb: float = Field(default=20.0, gt=0)
@@ -66,7 +66,7 @@ class SandboxSettings(BaseModel):
     device: Literal["cpu", "cuda"] = "cpu"
     """What `lab.device` says. With "cpu", GPUs are hidden from the code."""
     gpus: WordList = ()
-    """GPUs that may be used, as 0,1: indices within CUDA_VISIBLE_DEVICES, or UUIDs; flag --gpus. Empty: all."""
+    """GPUs that may be used, such as 0,1: indices within CUDA_VISIBLE_DEVICES, or UUIDs; flag --gpus. Empty: all."""
     slots_per_gpu: int = Field(default=1, ge=1)
     """Experiments that share one GPU. With 1, each has its GPU alone among your runs on this machine."""
     gpus_per_node: int = Field(default=1, ge=1)

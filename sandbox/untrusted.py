@@ -35,12 +35,12 @@ _ODD = (ArithmeticError, AttributeError, EOFError, LookupError, LZMAError, Memor
 """What libraries raise over bytes that are not what they say: numpy parses its headers as Python, archives nest."""
 
 
-class Unfit(SubmissionRefused):
+class BadFile(SubmissionRefused):
     """The code left a file that cannot be read. The executor turns it into the failure of the attempt."""
 
 
 @contextmanager
-def read_as(words: str, into: type[SandboxError] = Unfit, *more: type[Exception]) -> Generator[None]:
+def read_as(words: str, into: type[SandboxError] = BadFile, *more: type[Exception]) -> Generator[None]:
     """While inside, what a library raises over odd bytes (and `more`) is raised as `into`, beginning with these words.
 
     What fails by our own disk or system passes as it is.
@@ -56,31 +56,31 @@ def read_as(words: str, into: type[SandboxError] = Unfit, *more: type[Exception]
 
 
 def open_regular(folder: Path, relative: str, limit: int) -> BufferedReader:
-    """The open file. Raises `Unfit` where it is no plain file in the folder or holds more than `limit` bytes."""
+    """The open file. Raises `BadFile` where it is no plain file in the folder or holds more than `limit` bytes."""
     path = _inside(folder, relative)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         if of_machine(error):
             raise
-        raise Unfit(f"{relative} cannot be read: {error.strerror}") from error
+        raise BadFile(f"{relative} cannot be read: {error.strerror}") from error
     status = os.fstat(descriptor)
     plain = stat.S_ISREG(status.st_mode)
     if plain and status.st_size <= limit:
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
-    raise Unfit(f"{relative} holds {status.st_size} bytes, more than the limit of {limit}" if plain
+    raise BadFile(f"{relative} holds {status.st_size} bytes, more than the limit of {limit}" if plain
                 else f"{relative} is not a plain file")
 
 
 def load_array(path: Path) -> NDArray[Any]:
-    """A numeric array on disk, mapped into memory. Raises `Unfit` for what is none."""
+    """A numeric array on disk, mapped into memory. Raises `BadFile` for what is none."""
     with read_as(f"{path.name} is not an array that numpy can read"), np.errstate(over="raise"):
         return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 def read_lines(folder: Path, relative: str, limit: int) -> list[bytes]:
-    """The lines of a file that is not empty, none where there is no file. Raises `Unfit`."""
+    """The lines of a file that is not empty, none where there is no file. Raises `BadFile`."""
     if not os.path.lexists(folder / relative):
         return []
     with open_regular(folder, relative, limit) as file:
@@ -88,19 +88,19 @@ def read_lines(folder: Path, relative: str, limit: int) -> list[bytes]:
 
 
 def names_in(folder: Path, relative: str, ending: str) -> list[str]:
-    """Sorted names of that ending in a sub-folder, none where there is no such folder. Raises `Unfit`."""
+    """Sorted names of that ending in a sub-folder, none where there is no such folder. Raises `BadFile`."""
     place = _inside(folder, f"{relative}/x").parent
     if not place.is_dir():
         return []
     names = sorted(name for name in os.listdir(place) if name.endswith(ending) and not name.startswith("."))
     for name in names:
         if not NAME.fullmatch(name):
-            raise Unfit(f"{relative}/ holds a file named {name!r}: use letters, digits and _ . - only")
+            raise BadFile(f"{relative}/ holds a file named {name!r}: use letters, digits and _ . - only")
     return names
 
 
 def write_whole(folder: Path, relative: str, content: str | bytes) -> None:
-    """Write a file whole or not at all; replaces whatever stands in its place. Raises `Unfit`, `OSError`."""
+    """Write a file whole or not at all; replaces whatever stands in its place. Raises `BadFile`, `OSError`."""
     path = _inside(folder, relative)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir() and not path.is_symlink():
@@ -136,11 +136,11 @@ def disarm(folder: Path) -> None:
 
 
 def _inside(folder: Path, relative: str) -> Path:
-    """The path below the folder. Raises `Unfit` where it leads out of it, by `..` or by a linked folder."""
+    """The path below the folder. Raises `BadFile` where it leads out of it, by `..` or by a linked folder."""
     parts = Path(relative).parts
     if not parts or Path(relative).is_absolute() or ".." in parts:
-        raise Unfit(f"{relative!r} does not name a file in the folder")
+        raise BadFile(f"{relative!r} does not name a file in the folder")
     for depth in range(1, len(parts)):
         if folder.joinpath(*parts[:depth]).is_symlink():
-            raise Unfit(f"{'/'.join(parts[:depth])} is a symbolic link")
+            raise BadFile(f"{'/'.join(parts[:depth])} is a symbolic link")
     return folder.joinpath(*parts)

@@ -22,7 +22,7 @@ from sandbox.execution import Script
 from sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, Artifacts, Job
 from sandbox.programs import PLOTS, tree_sha256
 from sandbox.settings import SandboxSettings
-from sandbox.untrusted import FILE_BYTES, NAME, Unfit, names_in, open_regular, remove, write_whole
+from sandbox.untrusted import FILE_BYTES, NAME, BadFile, names_in, open_regular, remove, write_whole
 
 CELLS, KERNELS = "cells", "kernels"
 """In the folder of a job of cells: those of its cells, and those in which kernels work."""
@@ -48,7 +48,7 @@ def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> Scrip
             _copy_input(source, folder, name)
         resumed = job.earlier is not None and _copy_checkpoints(job.earlier, folder, settings.checkpoint_bytes)
         _copy_artifacts(job.source, job.artifacts, folder, settings.artifact_bytes)
-    except (OSError, Unfit) as error:
+    except (OSError, BadFile) as error:
         raise ExecutorError(f"cannot prepare {folder} for {job.name!r}: {error}") from error
     if job.entry not in job.source and not (folder / job.entry).is_file():
         raise ExecutorError(f"job {job.name!r} has no file {job.entry!r}")
@@ -76,7 +76,7 @@ def dataset_folders(names: Iterable[str], views: Path) -> tuple[Path, ...]:
 def _copy_input(source: Path, folder: Path, name: str) -> None:
     """Copy the plain files of a folder (or one file) to inputs/<name>; links are refused, not followed."""
     if not NAME.fullmatch(name):
-        raise Unfit(f"input {name!r}: use letters, digits and _ . - only")
+        raise BadFile(f"input {name!r}: use letters, digits and _ . - only")
     remove(folder, f"inputs/{name}")
     target = folder / "inputs" / name
     if source.is_file():
@@ -90,7 +90,7 @@ def _copy_input(source: Path, folder: Path, name: str) -> None:
 
 
 def _copy(folder: Path, relative: str, target: Path, limit: int) -> str:
-    """Copy a plain file; returns its sha256. Raises `Unfit`, `OSError`."""
+    """Copy a plain file; returns its sha256. Raises `BadFile`, `OSError`."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with open_regular(folder, relative, limit) as file, open(target, "xb") as copy:
         shutil.copyfileobj(file, copy)
@@ -109,7 +109,7 @@ def _copy_checkpoints(earlier: Path, folder: Path, limit: int) -> bool:
         names = names_in(earlier, CHECKPOINTS, "")
         for name in names:
             _copy(earlier, f"{CHECKPOINTS}/{name}", folder / CHECKPOINTS / name, limit)
-    except Unfit:
+    except BadFile:
         remove(folder, CHECKPOINTS)
         return False
     return bool(names)
@@ -155,7 +155,7 @@ def _rescued(draft: Path) -> Path:
 def _copy_artifacts(source: Mapping[str, str], known: Mapping[str, Artifacts], folder: Path, limit: int) -> None:
     """Copy the artifacts whose node and name the source writes out to `folder/inputs/artifacts/<node>/`.
 
-    What it names and nobody left is passed over: `lab.artifact` says so. Raises `Unfit` for one that changed since it
+    What it names and nobody left is passed over: `lab.artifact` says so. Raises `BadFile` for one that changed since it
     was recorded, `OSError`.
     """
     given = f"inputs/{ARTIFACTS}"
@@ -166,7 +166,7 @@ def _copy_artifacts(source: Mapping[str, str], known: Mapping[str, Artifacts], f
             name = file.partition("/")[0]
             if not words.isdisjoint((name, name.removesuffix(".npy"))) and _copy(
                     known[node].folder, f"{ARTIFACTS}/{file}", folder / given / node / file, limit) != digest:
-                raise Unfit(f"artifact {file!r} of {node} is not what was recorded")
+                raise BadFile(f"artifact {file!r} of {node} is not what was recorded")
 
 
 def copy_arm(left: Path, folder: Path, arm: str, *, limit: int) -> None:
@@ -181,7 +181,7 @@ def copy_arm(left: Path, folder: Path, arm: str, *, limit: int) -> None:
         for path in sorted(base.rglob("*")) if base.is_dir() else ():
             if path.is_file():
                 _copy(left, str(path.relative_to(left)), place / path.relative_to(base), limit)
-    except (OSError, Unfit) as error:
+    except (OSError, BadFile) as error:
         raise ExecutorError(f"cannot give {folder.name} what arm {arm!r} left: {error}") from error
 
 

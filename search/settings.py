@@ -29,26 +29,26 @@ class SearchSettings(Frozen):
     """How the tree is searched."""
 
     policy: Literal["best-first", "chain"] = Field(
-        default="best-first", description="chain: one line of work without a tree, to compare with")
+        default="best-first", description="chain: one line of work without a tree, for comparison")
     num_workers: int = Field(default=2, ge=1, le=256, description="experiments that run at the same time")
     lookahead: int = Field(
-        default=2, ge=0, description="nodes whose code may be written while all workers are busy, at least; 0: none")
+        default=2, ge=0, description="least number of nodes written ahead while all workers are busy; 0: none")
     order: Literal["arrival", "ticket"] = Field(
         default="arrival", description="arrival: fastest; ticket: the same seed and window give the same tree")
     window: int | None = Field(
         default=None, ge=1, description="ticket: decision k waits for results up to k - window; None: 3 x num_workers")
     num_drafts: int = Field(default=3, ge=1, description="independent first drafts in the preliminary stage")
     max_debug_depth: int = Field(default=3, ge=0, description="debug attempts in a row; AI-Scientist-v2, table 3")
-    debug_prob: float = Field(default=1.0, ge=0, le=1, description="share of picks with a buggy leaf first; table 3")
+    debug_prob: float = Field(default=1.0, ge=0, le=1, description="chance of debugging a buggy leaf first; table 3")
     num_seeds: int = Field(default=3, ge=0, description="replicates of a stage's best, each with another seed")
     max_seeds: int = Field(
-        default=10, ge=0, description="replicates at most of what the paper reports, where their spread asks for more")
+        default=10, ge=0, description="most replicates of what the paper reports, where their spread asks for more")
     planned_ablations: int = Field(
-        default=5, ge=0, le=12, description="ablations planned before the last stage, which takes them up in order; 0: "
-                                            "none, it takes up the idea's risks")
-    prune: bool = Field(default=True, description="end experiments that cannot come to anything (docs/search.md)")
+        default=5, ge=0, le=12, description="ablations planned before the last stage, which runs them in order; 0: "
+                                            "none, it follows the idea's risk factors")
+    prune: bool = Field(default=True, description="stop experiments that have no prospect of success (docs/search.md)")
     silent_timeout: float | None = Field(
-        default=None, gt=0, description="arrival: seconds without a sign of life after which code is ended; by default "
+        default=None, gt=0, description="arrival: seconds without output after which code is stopped; by default "
                                         "half of sandbox.timeout, and 60 at least")
     grace: float = Field(default=20.0, ge=0, description="seconds that running nodes get after a request to stop")
     preliminary: StageLimits = StageLimits(nodes=21)

@@ -173,8 +173,8 @@ def of_node(error: Exception) -> Failure:
 
 def end_if_repeated(state: RunState, failure: Failure | None) -> None:
     """Raises `SameFaultError` where a node's failure was a fault of ours that others met before it."""
-    nodes = state.stumbled.get(failure.ours, ()) if failure is not None and failure.ours else ()
+    nodes = state.internal_faults.get(failure.ours, ()) if failure is not None and failure.ours else ()
     if failure is not None and len(nodes) >= MOST:
         raise SameFaultError(
-            f"the program stumbled at the same place over {', '.join(nodes)}: {failure.ours}; the tracebacks are in "
+            f"the program failed at the same place on {', '.join(nodes)}: {failure.ours}; the tracebacks are in "
             f"the record ('scientist why RUN'); the run can be resumed, best with a program that fixes it")

@@ -71,7 +71,7 @@ class Document:
 def check(folder: Path) -> None:
     """Raises `ContextError` for a folder that is none, or that holds no document."""
     if not folder.is_dir():
-        raise ContextError(f"--context {folder} is no folder: give one that holds papers (.pdf) and notes "
+        raise ContextError(f"--context {folder} is not a folder: give one that holds papers (.pdf) and notes "
                            f"({', '.join(NOTES)})")
     if not documents_in(folder)[0]:
         raise ContextError(f"--context {folder} holds no paper (.pdf) and no note ({', '.join(NOTES)})")
@@ -91,7 +91,7 @@ def documents_in(folder: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
         if path.is_symlink():
             why = "it is a link: put the file itself there"
         elif not path.is_file():
-            why = "it is no file (folders are not searched)"
+            why = "it is not a file (folders are not searched)"
         elif suffix not in (".pdf", *NOTES):
             why = f"it is neither a .pdf nor a note ({', '.join(NOTES)})"
         elif not 0 < (size := path.stat().st_size) <= most:

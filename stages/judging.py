@@ -62,7 +62,7 @@ async def case_of(state: RunState, folder: RunFolder, rubric: Rubric) -> Case:
 async def paper_of(state: RunState, folder: RunFolder) -> Paper:
     """The paper of a run as its reader gets it: the PDF, or its LaTeX where none was made. Raises `PaperError`."""
     if state.released is None or not state.drafts:
-        raise PaperError("this run has no paper yet; bring it to its end first: scientist resume RUN")
+        raise PaperError("this run has no paper yet; finish it first: scientist resume RUN")
     name = Path(state.released.pdf).name if state.released.pdf else "paper.tex"
     return await read_paper(folder.paper / name)
 

@@ -58,7 +58,7 @@ async def plan_ablations(bench: Bench, decided: Decided, client: ModelClient) ->
                 break
     except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
         complaints = (*complaints, str(error))
-    why = "" if kept else f"no usable plan came of the model: {'; '.join(complaints)}"
+    why = "" if kept else f"the model gave no usable plan: {'; '.join(complaints)}"
     bench.recorder.append(AblationsPlanned(ablations=kept, risks=answered, why=why))
 
 

@@ -29,14 +29,14 @@ class PaperSettings(Frozen):
     papers: Path | None = Field(
         default=None, description="a folder of PDFs: those that a catalogue knows may be cited as well")
     citation_rounds: int = Field(
-        default=3, ge=0, le=20, description="rounds in which works are gathered for the first draft; 0: none is looked "
-                                            "for, and no catalogue is asked for it")
+        default=3, ge=0, le=20, description="rounds of looking for works to cite in the first draft; 0: no "
+                                            "catalogue is asked")
     sections_per_call: int = Field(default=4, ge=0, description="sections that one call of the writer writes; 0: all")
     reflections: int = Field(default=3, ge=0, le=10, description="rounds in which the reflector may edit")
     missing_ablations: int = Field(
         default=2, ge=0, le=2, description="ablations that a reviewer of the draft may ask for, which are then run; 0: "
                                            "nobody asks")
-    replots: int = Field(default=2, ge=0, le=5, description="further tries at figures that were refused")
+    replots: int = Field(default=2, ge=0, le=5, description="times that refused figures are drawn again")
     timeout: float = Field(default=120.0, gt=0, description="seconds for one compilation")
     judge: bool = Field(default=True, description="have the finished paper judged, as the last step of a run")
 

@@ -36,7 +36,7 @@ def trusted_winner(bench: Bench) -> Node:
         found = dict.fromkeys(one.best for one in bench.state.stages.values() if one.best is not None)
         why = [f"{name}: {'; '.join(bench.state.nodes[name].suspect)}" for name in found
                if bench.state.nodes[name].suspect]
-        raise NothingWorkedError("no paper: the best node of every stage is suspect, so that there is nothing to claim "
+        raise NothingWorkedError("no paper: the best node of every stage is suspect, so there is nothing to claim "
                                  f"(docs/honesty.md). {' | '.join(why)}")
     return bench.state.nodes[best]
 
@@ -172,4 +172,4 @@ def _nothing_worked(bench: Bench) -> str:
         return f"nothing is left to build on, since all that works is suspect ({' | '.join(marked)})"
     errors = [node.failure.message.splitlines()[0] for node in nodes if node.failure]
     return (f"none of the {len(nodes)} nodes of the search works (last error: {errors[-1] if errors else 'none'}); "
-            "look at them with 'scientist tree', and try another model or a simpler idea")
+            "see 'scientist tree', and try another model or a simpler idea")

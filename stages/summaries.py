@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-from models.roles.coding import NodeLine, Rest
+from models.roles.coding import NodeLine, OmittedNodes
 from models.roles.writing import ClaimLine
 from record.fold.state import RunState
 from record.nouns.data import DataPlan
@@ -37,7 +37,7 @@ NAMES = 400
 """Characters of all names of what was tried by nodes without a line."""
 
 
-def memory(view: View, action: Expand) -> tuple[tuple[NodeLine, ...], Rest | None]:
+def memory(view: View, action: Expand) -> tuple[tuple[NodeLine, ...], OmittedNodes | None]:
     """The stage's finished search nodes but the parent: some in a line each, in order, and the rest in counts.
 
     Before the last stage, what earlier stages made of the same parent is among them: its verdict may suggest what one
@@ -64,7 +64,7 @@ def memory(view: View, action: Expand) -> tuple[tuple[NodeLine, ...], Rest | Non
     names = list(dict.fromkeys(_cut(node.varies, VARIES) for node in reversed(rest) if node.varies))
     fitting = _fitting(names, NAMES, between=2)
     failed: Counter[ErrorClass] = Counter(node.failure.kind for node in rest if node.failure)
-    return lines, Rest(worked=sum(node.status == "good" for node in rest), failed=dict(failed.most_common()),
+    return lines, OmittedNodes(worked=sum(node.status == "good" for node in rest), failed=dict(failed.most_common()),
                        tried=tuple(fitting), more=len(names) - len(fitting)) if rest else None
 
 

@@ -95,7 +95,7 @@ def paper_lines(report: ForeignAudit) -> Iterator[Text | Table]:
         yield line(f"{report.numbers} numbers read; give --results DIR to hold them against result files")
     if report.code_files:
         yield line(f"{len(report.code)} findings in {report.code_files} files of code")
-    verdict = f"findings: {report.findings}" if report.findings else "nothing speaks against it"
+    verdict = f"findings: {report.findings}" if report.findings else "there are no findings"
     yield line(f"{verdict}; numbers that code made up are found like any other", "red" if report.findings else "green")
 
 

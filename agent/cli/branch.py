@@ -72,7 +72,7 @@ def branch(asked: Branch) -> int:
         try:
             make(origin, Addition(settings, flags, asked.seed, note, written, by), root)
         except (RecordError, OSError) as error:
-            raise WrongUse(f"no branch was made: {error}") from None
+            raise WrongUse(f"no branch was created: {error}") from None
     say(f"branch of {run.resolve().name} at {point}: {len(state.nodes)} nodes are taken over")
     return show_while(lambda listener: resume(root, {}, listener=listener), root)
 
@@ -80,6 +80,6 @@ def branch(asked: Branch) -> int:
 def _author(name: str) -> str:
     flat = " ".join(name.split())
     if not flat or len(flat) > AUTHOR or not flat.isprintable():
-        raise WrongUse(f"--author {name[:AUTHOR]!r} is no name: give who wrote it in at most {AUTHOR} "
+        raise WrongUse(f"--author {name[:AUTHOR]!r} is not a name: give who wrote it in at most {AUTHOR} "
                        "printable characters")
     return flat

@@ -123,7 +123,7 @@ def check_name(name: str) -> str:
     """A name that is fit for a folder. Raises `WrongUse`."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or len(name) > LONGEST_NAME:
         raise WrongUse(
-            f"--name {name!r} is not fit for a folder: use up to {LONGEST_NAME} letters, digits, '.', '_' and '-'")
+            f"--name {name!r} cannot name a folder: use up to {LONGEST_NAME} letters, digits, '.', '_' and '-'")
     return name
 
 

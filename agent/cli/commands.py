@@ -48,56 +48,56 @@ class Run(Command, to=app, work="agent.cli.run:run",
     """Run an idea: experiments in four stages, then figures and a paper."""
 
     idea: Annotated[Path, Option(
-        help="JSON as AI-Scientist-v2 writes it, one idea or a list; or a proposal (.md), read by the model.")]
+        help="One idea or a list, in AI-Scientist-v2's JSON; or a proposal (.md), read by the model.")]
     idea_idx: Annotated[int | None, Option(help="Which idea of a list, from 0.")] = None
     config: Config = None
-    runs: Annotated[Path, Option(help="The folder in which the run's own folder is made.")] = Path("runs")
-    name: Annotated[str | None, Option(help="Name of the run's folder; by default time and idea.")] = None
-    dry_run: Annotated[bool, Option("--dry-run", help="Only show a data plan (asks the planner) and forecast.")] = False
+    runs: Annotated[Path, Option(help="The folder in which the run's folder is created.")] = Path("runs")
+    name: Annotated[str | None, Option(help="Name of the run's folder; default: time and idea.")] = None
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show a data plan (a model call) and a forecast.")] = False
     json: Annotated[bool, Option("--json", help="With --dry-run: print JSON.")] = False
 
 
 class Resume(Command, to=app, work="agent.cli.run:resume", settings=RUN):
-    """Continue a run where it stopped; nothing finished is done again. Overrides are recorded."""
+    """Continue a run where it stopped; finished work is not repeated. Changed settings are recorded."""
 
     run: RunPath
 
 
 class Branch(Command, to=app, work="agent.cli.branch:branch", settings=RUN):
-    """Begin a new run from a point of another one, which stays as it is. Budget and time begin anew."""
+    """Start a new run from a point of another, which stays unchanged. Budget and time start at zero."""
 
     run: RunPath
     point: Annotated[str, Option(
-        "--from", metavar="NODE|STAGE", help="After a node's verdict, as n0012, or before a stage, as ablation.")]
-    code: Annotated[Path | None, Option(help="A folder with an experiment.py of yours: its first node.")] = None
-    author: Annotated[str | None, Option(help="Who wrote it; by default your user name.")] = None
+        "--from", metavar="NODE|STAGE", help="Point to branch from: after a node (n0012), before a stage.")]
+    code: Annotated[Path | None, Option(help="A folder with your own experiment.py, the first new node.")] = None
+    author: Annotated[str | None, Option(help="Who wrote the code; default: your user name.")] = None
     note: Annotated[str, Option(help="A note for the next prompts of the stage.")] = ""
-    runs: Annotated[Path | None, Option(help="Where the folder is made; by default beside RUN.")] = None
-    name: Annotated[str | None, Option(help="Its name; by default time, idea and point.")] = None
+    runs: Annotated[Path | None, Option(help="Where to create the run's folder; default: beside RUN.")] = None
+    name: Annotated[str | None, Option(help="Name of the run's folder; default: time, idea and point.")] = None
     seed: Annotated[int | None, Option(
-        min=0, help="Of its choices; by default a new one; with that of RUN it chooses as RUN did.")] = None
+        min=0, help="Seed of its choices; default: a new one. RUN's own seed repeats RUN's choices.")] = None
 
 
 class Write(Command, to=app, work="agent.cli.run:write", settings=(*MODEL, "template")):
-    """Write the paper of a finished run again, as paper/v2. No experiment is repeated, and the first paper stays."""
+    """Write a new version of a finished run's paper, in paper/v2. No experiment is repeated; the first paper stays."""
 
     run: RunPath
 
 
 class Execute(Command, to=app, work="agent.cli.execute:execute", settings=("assignments", "data"), name="exec"):
-    """Run a file exactly as a node would, as isolated. Shows what it printed and measured; exit 1 when it failed."""
+    """Run a Python file in the sandbox, as a node would. Shows its output and measurements; exits 1 if it fails."""
 
     file: Annotated[Path, Argument(metavar="FILE", help="A Python file, such as the experiment.py of a node.")]
     cells: Annotated[str, Option(
         metavar="ARM@LEVEL,...", help="Cells to measure of a program that calls lab.measure: arm or arm@level.")] = ""
     on: Annotated[str, Option(metavar="DATASET,...", help="Datasets to measure these cells on.")] = ""
-    timeout: Annotated[str | None, Option(help="Wall clock: 90s, 5m; by default as for a node.")] = None
+    timeout: Annotated[str | None, Option(help="Wall-clock limit, such as 90s or 5m; default: a node's.")] = None
     config: Config = None
     json: AsJson = False
 
 
 class Prefetch(Command, to=app, work="agent.cli.prefetch:prefetch", settings=("assignments", "data")):
-    """Fetch what a run needs from the Hugging Face hub. Datasets and pretrained models, for a machine without a
+    """Download what a run needs from the Hugging Face hub. Datasets and pretrained models, for use without a
     network."""
 
     file: Annotated[Path, Argument(metavar="IDEA|CONFIG", help="An idea (.json) or a configuration (.yaml).")]
@@ -106,39 +106,39 @@ class Prefetch(Command, to=app, work="agent.cli.prefetch:prefetch", settings=("a
 
 
 class Doctor(Command, to=app, work="agent.cli.doctor:doctor", settings=MODEL):
-    """Check whether this machine is fit for a run. With --model also the model, which is asked some small questions."""
+    """Check whether this machine can do a run. With --model, the model is checked too, by a few small questions."""
 
     config: Config = None
-    runs: Annotated[Path, Option(help="Where runs are made: its disk and filesystem are checked.")] = Path("runs")
+    runs: Annotated[Path, Option(help="The folder of your runs: its disk and filesystem are checked.")] = Path("runs")
     probe_context: Annotated[bool, Option(
-        "--probe-context", help="With --model: find out how long a prompt it really reads (up to 500 k characters).",
+        "--probe-context", help="With --model: measure how long a prompt it really reads (up to 500k characters).",
     )] = False
     json: AsJson = False
 
 
 # --- steering a run -------------------------------------------------------------------------------------------------
 
-Node = Annotated[str, Argument(metavar="NODE", help="As the tree shows it: n0012.")]
+Node = Annotated[str, Argument(metavar="NODE", help="The node's id, as the tree shows it: n0012.")]
 Reason = Annotated[str, Option(help="Why; it is recorded.")]
-NeededReason = Annotated[str, Option("--reason", help="Why, in a sentence: it is recorded and disclosed.")]
+NeededReason = Annotated[str, Option("--reason", help="Why, in a sentence; recorded, and disclosed in the paper.")]
 
 
 class Stop(Command, to=app, work="agent.cli.control:steer"):
-    """Ask a run to stop; it can be resumed. Nodes that run get a short grace."""
+    """Ask a run to stop; it can be resumed. Running nodes get a short grace period."""
 
     run: RunPath
     reason: Reason = ""
 
 
 class Pause(Command, to=app, work="agent.cli.control:steer"):
-    """Pause a run. Nothing new begins, what runs finishes, no time counts; resume continues it."""
+    """Pause a run. Nothing new starts, running nodes finish, and no time is counted until 'scientist resume'."""
 
     run: RunPath
     reason: Reason = ""
 
 
 class Kill(Command, to=app, work="agent.cli.control:steer"):
-    """End the work on a node at once. Its slot is freed; it is neither run again nor debugged."""
+    """Stop the work on a node at once. Its slot is freed; the node is neither run again nor debugged."""
 
     run: RunPath
     node: Node
@@ -156,12 +156,12 @@ class Mark(Command, to=app, work="agent.cli.control:steer"):
 
 
 class Note(Command, to=app, work="agent.cli.control:steer"):
-    """Show a note to the next prompts of a stage. It is a wish about direction: a later note may withdraw it, and no
-    rule of honesty gives way to it."""
+    """Add a note to the next prompts of a stage. A note suggests a direction: a later note may withdraw it, and the
+    rules of honesty still hold."""
 
     run: RunPath
-    text: Annotated[str, Argument(metavar="TEXT", help="Up to 1000 characters.")]
-    stage: Annotated[str, Option(help="preliminary, tuning, agenda, ablation; by default the current one.")] = ""
+    text: Annotated[str, Argument(metavar="TEXT", help="The note, up to 1000 characters.")]
+    stage: Annotated[str, Option(help="preliminary, tuning, agenda or ablation; default: the current stage.")] = ""
 
 
 # --- looking at runs ------------------------------------------------------------------------------------------------
@@ -175,47 +175,47 @@ class Status(Command, to=app, work="agent.cli.status:status"):
 
 
 class Tree(Command, to=app, work="agent.cli.status:tree"):
-    """Show the nodes of a run by stage. With state, metric and the path to the best."""
+    """Show the nodes of a run by stage. With their state, metric and the path to the best node."""
 
     run: RunPath
-    watch: Annotated[bool, Option("--watch", "-w", help="Keep showing it until the run ends, or Ctrl-C.")] = False
+    watch: Annotated[bool, Option("--watch", "-w", help="Keep the tree current until the run ends, or Ctrl-C.")] = False
     json: AsJson = False
 
 
 class Logs(Command, to=app, work="agent.cli.status:logs"):
-    """Show what happened in a run. An event a line, or a node's steps and output, also while it runs."""
+    """Show what happened in a run. One line per event; with --node, also its steps and output, live."""
 
     run: RunPath
-    node: Annotated[str | None, Option(help="Only of this node, with its small steps and output.")] = None
+    node: Annotated[str | None, Option(help="Only this node, with its smaller steps and its output.")] = None
     follow: Annotated[bool, Option("--follow", "-f", help="Keep printing until the run ends, or Ctrl-C.")] = False
-    last: Annotated[int | None, Option("--last", "-n", min=0, help="Only the last lines; by default all.")] = None
+    last: Annotated[int | None, Option("--last", "-n", min=0, help="Only the last N lines; default: all.")] = None
     json: AsJson = False
 
 
 class Why(Command, to=app, work="agent.cli.status:why"):
-    """Show why a run is in its present state. What workers wait for, errors, baseline differences, next actions."""
+    """Show why a run is in its present state. What workers wait for, errors, baseline differences, next steps."""
 
     run: RunPath
     json: AsJson = False
 
 
 class View(Command, to=app, work="agent.cli.status:view"):
-    """Show runs in a browser. A page on this machine alone: tree, nodes, reports, cost, paper; live."""
+    """Show runs in a browser, live. Tree, nodes, reports, cost and paper; served to this machine only."""
 
     place: Annotated[Path, Argument(metavar="[RUN|DIR]", help="A run, or a folder of runs.")] = Path("runs")
-    port: Annotated[int, Option(min=0, max=65535, help="To listen on; 0: any free one.")] = 0
-    read_only: Annotated[bool, Option("--read-only", help="Without the buttons that steer a run.")] = False
+    port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0: any free port.")] = 0
+    read_only: Annotated[bool, Option("--read-only", help="Leave out the buttons that steer a run.")] = False
 
 
 class Export(Command, to=app, work="agent.cli.export:export"):
-    """Write a run to files that others can look at. Its page, events, tree or folder; its nodes into a tracker."""
+    """Export a run for others to look at. Its page, events, tree or folder, or its nodes to a tracker."""
 
     run: RunPath
-    html: Annotated[Path | None, Option(metavar="FILE", help="The run's page in one file.")] = None
-    events: Annotated[Path | None, Option(metavar="FILE", help="All events as JSON lines; - to print.")] = None
-    tree: Annotated[Path | None, Option(metavar="FILE", help="The tree as JSON; - to print it.")] = None
+    html: Annotated[Path | None, Option(metavar="FILE", help="The run's page as one HTML file.")] = None
+    events: Annotated[Path | None, Option(metavar="FILE", help="All events as JSON lines; - prints them.")] = None
+    tree: Annotated[Path | None, Option(metavar="FILE", help="The tree as JSON; - prints it.")] = None
     zip: Annotated[Path | None, Option(metavar="FILE", help="The run's folder, without its data.")] = None
-    with_data: Annotated[bool, Option("--with-data", help="In the zip also data, all labels, and documents.")] = False
-    mlflow: Annotated[str | None, Option(metavar="DIR|URI", help="Into MLflow (extra mlflow).")] = None
-    wandb: Annotated[Path | None, Option(metavar="DIR", help="Into W&B, offline (extra wandb).")] = None
-    force: Annotated[bool, Option("--force", help="Replace what is there.")] = False
+    with_data: Annotated[bool, Option("--with-data", help="Add data, all labels and documents to the zip.")] = False
+    mlflow: Annotated[str | None, Option(metavar="DIR|URI", help="Export to MLflow (needs the extra mlflow).")] = None
+    wandb: Annotated[Path | None, Option(metavar="DIR", help="Export to W&B, offline (needs the extra wandb).")] = None
+    force: Annotated[bool, Option("--force", help="Overwrite existing files.")] = False

@@ -56,11 +56,11 @@ def ask(path: Path, command: Commanded) -> int:
     target = command.target or state.stage if command.verb == "note" else command.target
     what, effect = f"{command.verb} {target}".strip(), _effect(path, command, state)
     if process is None:
-        outcome = f"kept, and taken by the next 'scientist resume {path}'"
+        outcome = f"kept for the next 'scientist resume {path}'"
     elif not _taken(file):
-        outcome = f"asked, not taken yet by {process}, which is busy; once it is, {effect}"
+        outcome = f"asked, but not yet received by {process}, which is busy; once it is, {effect}"
     elif any(one.command.file == file.name for one in state_of(path).steered):
-        outcome = f"taken by {process}; {effect}"
+        outcome = f"received by {process}; {effect}"
     else:
         raise WrongUse(f"it came too late and had no effect; see: scientist status {path}")
     print(plain(f"{what}: {outcome}"))
@@ -80,8 +80,8 @@ def _effect(path: Path, command: Commanded, state: RunState) -> str:
     return {
         "pause": f"nothing new is begun, and what runs finishes; continue with: {go_on}",
         "resume": "the run continues",
-        "stop": f"it ends within its grace; continue with: {go_on}",
-        "kill": f"its work is ended, and its slot free: {short(command.text, 80)}",
+        "stop": f"it ends within its grace period; continue with: {go_on}",
+        "kill": f"its work is stopped and its slot is free: {short(command.text, 80)}",
         "mark": "nothing more is built on it" if command.mark == "closed" else "its numbers are not used in any choice",
         "note": _prompts_that_show(state, command.target or state.stage or ""),
     }[command.verb]

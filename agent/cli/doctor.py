@@ -41,7 +41,7 @@ def doctor(asked: Doctor) -> int:
         counts = {grade: sum(one.grade == grade for one in findings) for grade in COLOURS}
         print(dumps({"counts": counts, "findings": [one.model_dump() for one in findings]}, indent=1))
     elif not named:
-        show([Text("model      not asked: give --model to have it examined", style="dim")])
+        show([Text("model      not checked: give --model to check it", style="dim")])
     return FINDINGS if any(one.grade == "fault" for one in findings) else DONE
 
 

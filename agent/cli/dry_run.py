@@ -123,7 +123,7 @@ def lines(dry_run: DryRun) -> Iterator[Text]:
             ("expected", f"{duration(plan.expected_seconds)} for one experiment (all conditions, all datasets)"),
             *(("not tested", untested) for untested in plan.untested), ("notes", plan.notes))
     yield from (_row(name, value) for name, value in rows if value)
-    yield Text("what a run would take, as it is likely to go and at most", style="bold")
+    yield Text("what a run would take: likely, and at most", style="bold")
     yield from (_row(name, value) for name, value in _forecast(dry_run))
     price = "price unknown" if spent.usd is None else dollars(spent.usd, 0)
     yield Text(f"this dry run took {spent.calls} planner call{'s' * (spent.calls != 1)}: {count(spent.input_tokens)} "

@@ -101,4 +101,4 @@ def _seconds(text: str) -> float:
         limit = float(seconds_of(text))
         if 0 < limit < inf:
             return limit
-    raise WrongUse(f"--timeout {text!r} is no duration: write 90s, 5m or a number of seconds")
+    raise WrongUse(f"--timeout {text!r} is not a duration: write 90s, 5m or a number of seconds")

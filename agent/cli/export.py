@@ -90,7 +90,7 @@ def _check(asked: Export) -> None:
         if file.is_dir():
             raise WrongUse(f"{file} is a folder: give the path of a file")
         if file != PRINTED and not file.parent.is_dir():
-            raise WrongUse(f"{file} cannot be written: {file.parent} is no folder; make it first, or choose another")
+            raise WrongUse(f"{file} cannot be written: {file.parent} is not a folder; make it first, or choose another")
         if file != PRINTED and not os.access(file.parent, os.W_OK | os.X_OK):
             raise WrongUse(f"{file} cannot be written: {file.parent} cannot be written to")
         if file != PRINTED and file.exists() and not asked.force:

@@ -15,7 +15,7 @@ from agent.cli.checks import runs_folder_removed_if_refused
 from agent.cli.edge import DONE, INTERRUPTED, LIMITED, say, traceback_saved
 from agent.cli.paper_commands import Ideate
 from agent.cli.shown import line, show
-from agent.ideation import LOG, Order
+from agent.ideation import LOG, IdeaTask
 from agent.ideation import ideate as find_ideas
 from agent.settings import compose
 from inspector.describe import describe
@@ -85,7 +85,7 @@ def idea_lines(number: int, one: Conceived) -> Iterator[Text]:
 # --- what was asked for ---------------------------------------------------------------------------------------------
 
 
-def order_of(asked: Ideate) -> Order:
+def order_of(asked: Ideate) -> IdeaTask:
     """The order behind a command line. Raises `WrongUse`."""
     if not 1 <= asked.count <= MOST_IDEAS:
         raise WrongUse(f"-n {asked.count}: ask for 1 to {MOST_IDEAS} ideas")
@@ -98,8 +98,8 @@ def order_of(asked: Ideate) -> Order:
     if not named or not set(named) <= set(STEPS):
         raise WrongUse(f"--steps {asked.steps!r}: name one or more of {', '.join(STEPS)}, separated by commas")
     steps = STEPS[: 1 + max(index for index, name in enumerate(STEPS) if name in named)]  # each with those before it
-    return Order(topic=text, sha256=digest, name=asked.topic.name, count=asked.count, rounds=asked.rounds, steps=steps,
-                 context=asked.context)
+    return IdeaTask(topic=text, sha256=digest, name=asked.topic.name, count=asked.count, rounds=asked.rounds,
+                    steps=steps, context=asked.context)
 
 
 def topic_in(path: Path) -> tuple[str, str]:
@@ -121,7 +121,7 @@ def topic_in(path: Path) -> tuple[str, str]:
     return text, hashlib.sha256(data).hexdigest()
 
 
-def folder_for(runs: Path, order: Order) -> Path:
+def folder_for(runs: Path, order: IdeaTask) -> Path:
     """The newest folder in which this order was left unfinished, or a new one by time and topic."""
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(order.name).stem).strip("-.")[:60] or "topic"
     for folder in sorted(runs.glob(f"*_ideate_{slug}"), reverse=True):
@@ -132,7 +132,7 @@ def folder_for(runs: Path, order: Order) -> Path:
     return next(place for name in names if not (place := runs / f"{name}_ideate_{slug}").exists())
 
 
-def unfinished(folder: Path, order: Order) -> bool:
+def unfinished(folder: Path, order: IdeaTask) -> bool:
     """Whether a folder holds a part of this order, and not the whole."""
     try:
         state = fold(read_events(folder / LOG))

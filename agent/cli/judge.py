@@ -80,7 +80,7 @@ def _judge_run(asked: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) 
     if (process := process_on(path)) is not None:
         raise WrongUse(f"{path} is being worked on by {process}: it judges its paper itself when it is done")
     if state.started is None or state.released is None:
-        raise WrongUse(f"{path} has no paper yet: bring it to its end first: scientist resume {path}")
+        raise WrongUse(f"{path} has no paper yet: finish the run first with scientist resume {path}")
     settings = override(state.started.settings, state.overrides | asked.flags).models
     report = audit(path)
     findings = [f"{one.kind}, {one.where}: {one.what}" for one in report.findings]

@@ -13,11 +13,11 @@ from typer import Argument, Option
 
 RunPath = Annotated[Path, Argument(metavar="RUN", help="The folder of a run, such as runs/NAME.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON (described in docs/command-line.md).")]
-Config = Annotated[Path | None, Option(help="A YAML file of settings; ${NAME} is filled in.")]
+Config = Annotated[Path | None, Option(help="A YAML file of settings; ${NAME} comes from the environment.")]
 Papers = Annotated[Path | None, Option(
-    metavar="DIR", help="A folder of PDFs; those that a catalogue knows may be cited as well (docs/literature.md).")]
+    metavar="DIR", help="A folder of PDFs; the paper may cite those found in a catalogue (docs/literature.md).")]
 Context = Annotated[Path | None, Option(
-    metavar="DIR", help="A folder of your papers (PDF) and notes, which are read first (docs/context.md).")]
+    metavar="DIR", help="A folder of your papers (PDF) and notes, read before all else (docs/context.md).")]
 
 
 def _setting(key: str, kind: Any, help: str, *names: str, metavar: str | None = None) -> tuple[Any, str]:
@@ -29,18 +29,18 @@ SETTINGS: dict[str, tuple[Any, str]] = {
                       "'offline', or a pydantic-ai model string such as anthropic:NAME or openai-chat:NAME."),
     "base_url": _setting("models.base_url", str | None, "Address of an OpenAI-compatible server, ending in /v1."),
     "workers": _setting("search.num_workers", int | None, "Experiments that run at the same time."),
-    "gpus": _setting("sandbox.gpus", str | None, "GPUs to use, as 0,1: indices within CUDA_VISIBLE_DEVICES, or UUIDs; "
-                     "sets sandbox.device to cuda."),
-    "time_limit": _setting("time_limit", str | None, "Time limit of the whole run: 12h, 90m or 45s."),
-    "budget_usd": _setting("budget.usd", float | None, "USD that model calls may cost; never exceeded."),
-    "budget_tokens": _setting("budget.tokens", int | None, "Tokens that may be used, prompts and answers together."),
-    "gpu_hours": _setting("budget.gpu_hours", float | None, "Hours of experiments, times the GPUs of each."),
+    "gpus": _setting("sandbox.gpus", str | None, "GPUs to use, such as 0,1: indices within CUDA_VISIBLE_DEVICES, or "
+                     "UUIDs; sets sandbox.device to cuda."),
+    "time_limit": _setting("time_limit", str | None, "Time limit of the whole run, such as 12h, 90m or 45s."),
+    "budget_usd": _setting("budget.usd", float | None, "Most USD that model calls may cost; never exceeded."),
+    "budget_tokens": _setting("budget.tokens", int | None, "Most tokens of prompts and answers; never exceeded."),
+    "gpu_hours": _setting("budget.gpu_hours", float | None, "Most GPU-hours of experiments; never exceeded."),
     "seed": _setting("seed", int | None, "Seed of the run."),
     "bib": _setting("paper.bib", Path | None, "A .bib file with verified entries that the paper may cite."),
     "papers": (Papers, "paper.papers"),
-    "template": _setting("paper.template", str | None, "Of the paper: workshop, conference, or a folder of your own "
+    "template": _setting("paper.template", str | None, "Paper template: workshop, conference, or a folder of your own "
                          "(docs/templates.md).", metavar="NAME|DIR"),
-    "data": _setting("data", list[str] | None, "Data of your own: CSV, Parquet, NPZ, a folder or hf:OWNER/SET, with "
+    "data": _setting("data", list[str] | None, "Your own data: CSV, Parquet, NPZ, a folder or hf:OWNER/SET, with "
                      "options as in docs/data.md; may be repeated.", metavar="NAME=PATH[,target=COLUMN]..."),
     "context": (Context, "context"),
     "assignments": _setting("", list[str] | None, "One setting, such as search.num_seeds=5; may be repeated.", "--set",

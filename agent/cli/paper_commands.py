@@ -11,14 +11,14 @@ from typer import Argument, Option
 from agent.cli.commands import app
 from agent.cli.options import MODEL, AsJson, Command, Config, Context, Papers, RunPath
 
-bib = typer.Typer(help="Look after a library of references.")
-bench = typer.Typer(help="Take benchmarks from their tasks to judged papers.")
+bib = typer.Typer(help="Check a library of references.")
+bench = typer.Typer(help="Run benchmarks, from task to judged paper.")
 app.add_typer(bib, name="bib")
 app.add_typer(bench, name="bench")
 
 
 class Trace(Command, to=app, work="agent.cli.trace:trace", context_settings={"ignore_unknown_options": True}):
-    """Show where a printed number comes from. Claims, nodes, seeds, files, code, and how to make it again.
+    """Show where a printed number comes from. Claims, nodes, seeds, files, code, and how to reproduce it.
 
     Exits 5 when the paper and the record have no such number.
     """
@@ -29,62 +29,62 @@ class Trace(Command, to=app, work="agent.cli.trace:trace", context_settings={"ig
 
 
 class Audit(Command, to=app, work="agent.cli.audit:audit"):
-    """Check a paper against its record or its result files. With findings, it exits 5."""
+    """Check a paper against its record or its result files. Exits 5 if there are findings."""
 
-    path: Annotated[Path, Argument(metavar="RUN|PAPER", help="A run, or a paper of others (.md, .tex, .pdf).")]
-    results: Annotated[Path | None, Option(help="Of a paper: the folder of its result files.")] = None
-    code: Annotated[Path | None, Option(help="Of a paper: the folder of its Python code.")] = None
+    path: Annotated[Path, Argument(metavar="RUN|PAPER", help="A run, or somebody else's paper (.md, .tex, .pdf).")]
+    results: Annotated[Path | None, Option(help="With PAPER: the folder of its result files.")] = None
+    code: Annotated[Path | None, Option(help="With PAPER: the folder of its Python code.")] = None
     json: AsJson = False
 
 
 class Reproduce(Command, to=app, work="agent.cli.reproduce:reproduce", settings=("assignments",)):
-    """Execute the experiments behind a paper again. It exits 5 unless its printed digits come out again
+    """Run the experiments behind a paper again. Exits 5 unless the printed digits are reproduced
     (docs/reproduce.md)."""
 
     run: RunPath
-    node: Annotated[list[str] | None, Option(help="Only this node, as n0031; may be repeated.")] = None
-    limit: Annotated[int | None, Option(min=1, help="Replicates at most of each configuration.")] = None
+    node: Annotated[list[str] | None, Option(help="Only this node, such as n0031; may be repeated.")] = None
+    limit: Annotated[int | None, Option(min=1, help="Most replicates of each configuration.")] = None
     json: AsJson = False
 
 
 class Judge(Command, to=app, work="agent.cli.judge:judge", settings=("model", "base_url")):
-    """Score a paper by a rubric. For each dimension a score, a reason and a quote that is looked up in the paper."""
+    """Score a paper by a rubric. Each dimension gets a score, a reason and a quote checked against the paper."""
 
-    paper: Annotated[Path | None, Argument(metavar="PAPER|RUN", help="A PDF, LaTeX, Markdown, text, or a run.")] = None
+    paper: Annotated[Path | None, Argument(metavar="PAPER|RUN", help="PDF, LaTeX, Markdown or text; or a run.")] = None
     rubric: Annotated[str, Option(metavar="NAME|FILE", help="A bundled one ('list' shows all) or TOML.")] = "end-to-end"
     judges: Annotated[str, Option(
-        metavar="MODEL,...", help="Several judges: model strings, with @ADDRESS where one has its own.")] = ""
+        metavar="MODEL,...", help="Several judges: model strings, each with an optional @ADDRESS.")] = ""
     n: Annotated[int, Option(help="How many times each judge is asked.")] = 1
-    task: Annotated[Path | None, Option(help="The task that the paper answers, a text file.")] = None
+    task: Annotated[Path | None, Option(help="A text file with the task that the paper answers.")] = None
     code: Annotated[Path | None, Option(help="The folder of the paper's code. Nothing is executed.")] = None
-    log: Annotated[Path | None, Option(help="A log of the experiments, shown by head and tail.")] = None
+    log: Annotated[Path | None, Option(help="A log of the experiments; its beginning and end are shown.")] = None
     results: Annotated[Path | None, Option(help="The paper's result files, for the audit.")] = None
-    pages: Annotated[int | None, Option(min=0, max=40, help="Pages shown as pictures to a model that sees (8).")] = None
+    pages: Annotated[int | None, Option(min=0, max=40, help="Pages shown as pictures to a vision model (8).")] = None
     json: AsJson = False
 
 
 class Ideate(Command, to=app, work="agent.cli.ideate:ideate",
              settings=(*MODEL, "gpus", "time_limit", "budget_usd", "budget_tokens", "data")):
-    """Find ideas for a topic. They are looked up, and checked against this machine (--time-limit: of a run) and each
-    other. Exits 3 where there are fewer than asked for."""
+    """Propose ideas for a topic. Each is checked against the literature, this machine (--time-limit: of a run) and the
+    other ideas. Exits 3 if there are fewer than asked for."""
 
-    topic: Annotated[Path, Option(help="A text file that describes a topic, as a call for papers does.")]
+    topic: Annotated[Path, Option(help="A text file that describes the topic, such as a call for papers.")]
     count: Annotated[int, Option("-n", "--count", help="How many ideas.")] = 1
-    rounds: Annotated[int, Option(help="Reflections on an idea at most.")] = 3
+    rounds: Annotated[int, Option(help="Most rounds of reflection on an idea.")] = 3
     steps: Annotated[str, Option(
-        metavar="STEPS", help="idea, or idea,literature,proposal: each a file, and a start for run.")] = "idea"
+        metavar="STEPS", help="idea, or idea,literature,proposal; each writes files to start a run from.")] = "idea"
     context: Context = None
-    out: Annotated[Path | None, Option(help="The folder; by default below --runs, by time and topic.")] = None
-    runs: Annotated[Path, Option(help="Where a folder is made without --out.")] = Path("runs")
+    out: Annotated[Path | None, Option(help="Where to write; default: below --runs, by time and topic.")] = None
+    runs: Annotated[Path, Option(help="Without --out: where the folder is created.")] = Path("runs")
     config: Config = None
     json: AsJson = False
 
 
 class BibCheck(Command, to=bib, work="agent.cli.bib:check", settings=("assignments",), name="check"):
-    """Verify a library. Title, authors and year against public catalogues; exit 5 where something may not be cited."""
+    """Verify a library against public catalogues. Title, authors and year; exits 5 if an entry may not be cited."""
 
     file: Annotated[Path, Argument(metavar="FILE", help="A .bib file.")]
-    out: Annotated[Path | None, Option(help="Write it here, each entry with its record of verification.")] = None
+    out: Annotated[Path | None, Option(help="Write the library here, with the verification of each entry.")] = None
     papers: Papers = None
     config: Config = None
     json: AsJson = False
@@ -94,7 +94,7 @@ class BibCheck(Command, to=bib, work="agent.cli.bib:check", settings=("assignmen
 
 
 class Compare(Command, to=app, work="evals.compare:compare", settings=("model", "base_url")):
-    """Compare runs side by side. Nodes, seeds, claims, scores, cost; with --model the papers are judged in pairs,
+    """Compare runs side by side. Nodes, seeds, claims, scores and cost; with --model the papers are judged in pairs,
     in both orders."""
 
     runs: Annotated[list[Path], Argument(metavar="RUN RUN...", help="The folders of two or more runs.")]
@@ -103,25 +103,25 @@ class Compare(Command, to=app, work="evals.compare:compare", settings=("model", 
 
 class BenchMlr(Command, to=bench, name="mlr", work="evals.bench.command:bench_mlr",
                settings=(*MODEL, "workers", "gpus", "time_limit", "budget_usd")):
-    """Take tasks from idea to paper and judge each step. Exits 1 where a step is missing (docs/bench.md)."""
+    """Take tasks from idea to paper and judge each step. Exits 1 if a step is missing (docs/bench.md)."""
 
-    tasks: Annotated[Path, Option(help="A folder with a .md file for each task, as MLR-Bench's tasks/.")]
+    tasks: Annotated[Path, Option(help="A folder with one .md file per task, as MLR-Bench's tasks/.")]
     only: Annotated[list[str] | None, Option(metavar="NAME|PATTERN", help="As iclr2025_*; may be repeated.")] = None
-    steps: Annotated[str, Option(help="What is judged; 'paper': end to end.")] = "idea,proposal,experiment,paper"
-    out: Annotated[Path, Option(help="Of all results; given again, the bench is continued.")] = Path("bench-mlr")
+    steps: Annotated[str, Option(help="Steps to judge; 'paper' alone: end to end.")] = "idea,proposal,experiment,paper"
+    out: Annotated[Path, Option(help="Folder of all results; an existing one is continued.")] = Path("bench-mlr")
     config: Config = None
-    dry_run: Annotated[bool, Option("--dry-run", help="Only print what is done and what would be done.")] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Only print what is done and what would be run.")] = False
     json: AsJson = False
 
 
 class JudgeAgreement(Command, to=app, work="evals.agreement.command:judge_agreement", name="judge-agreement"):
-    """Compare a judge's scores with people's. Distances, rank correlation, bias, and controls (docs/agreement.md)."""
+    """Compare a judge's scores with people's. Distances, rank correlation, bias and controls (docs/agreement.md)."""
 
     human: Annotated[Path, Argument(
-        metavar="HUMAN.csv", help="reviewer_id, model_name, workshop_name and a column for each dimension.")]
+        metavar="HUMAN.csv", help="Columns: reviewer_id, model_name, workshop_name, one per dimension.")]
     judge: Annotated[Path, Argument(
-        metavar="JUDGE.csv", help="workshop_name, model_name and the same dimensions; one row a paper.")]
-    scale: Annotated[str, Option(metavar="LOWEST-HIGHEST", help="Of the scores.")] = "1-10"
-    dimensions: Annotated[str, Option(help="Only these, as clarity,overall; by default the human file's.")] = ""
-    plot: Annotated[Path | None, Option(help="Draw it as well: a .png, .pdf or .svg.")] = None
+        metavar="JUDGE.csv", help="Columns workshop_name, model_name and the same dimensions; one row per paper.")]
+    scale: Annotated[str, Option(metavar="LOWEST-HIGHEST", help="Range of the scores.")] = "1-10"
+    dimensions: Annotated[str, Option(help="Such as clarity,overall; default: all in the human file.")] = ""
+    plot: Annotated[Path | None, Option(help="Also draw a plot, as .png, .pdf or .svg.")] = None
     json: AsJson = False

@@ -101,7 +101,7 @@ def write(asked: Write) -> int:
     state = state_of(run)
     unwritten = state.phase == "write" and state.ended is not None
     if state.started is None or not (unwritten or state.phase == "done"):
-        raise WrongUse(f"{run} is not at its end: bring it there first: scientist resume {run}")
+        raise WrongUse(f"{run} is not finished: finish it first with scientist resume {run}")
     wrong = [key for key in flags if FAMILIAR.get(key, key).split(".")[0] not in ("models", "paper", "budget")]
     if wrong:
         raise WrongUse(f"{wrong[0]} has no effect on the writing of a paper: set keys of models, paper or budget")

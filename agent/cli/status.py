@@ -41,7 +41,7 @@ MOST_WAITING = 16
 def events_of(path: Path) -> list[tuple[Event, float]]:
     """The log of a run's folder. Raises `WrongUse` for a path that is none."""
     wrong = (f"there is no folder {path}" if not path.exists() else f"{path} is a file" if not path.is_dir() else
-             "" if is_run(path) else f"{path} is no run (it holds no run.db)")
+             "" if is_run(path) else f"{path} is not a run (it holds no run.db)")
     if wrong:
         raise WrongUse(f"{wrong}: give the folder of a run, as runs/NAME")
     try:

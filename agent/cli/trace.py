@@ -26,7 +26,7 @@ PLACES = 4
 def trace(asked: Trace) -> int:
     state, value = state_of(asked.run), number_of(asked.number)
     if value is None:
-        raise WrongUse(f"{asked.number!r} is no number: give it as the paper prints it, as 0.873 or -0.021")
+        raise WrongUse(f"{asked.number!r} is not a number: give it as the paper prints it, as 0.873 or -0.021")
     if state.data_plan is None:
         raise WrongUse(f"{asked.run} has no data plan yet: there is nothing to trace")
     found = Tracer(state, RunFolder(asked.run, state.version), run=shlex.quote(str(asked.run))).number(value)
@@ -38,7 +38,7 @@ def lines(found: NumberTrace) -> Iterator[Text]:
     """The answer as a page of text."""
     if not found.candidates:
         near = ", ".join(found.nearest) or "nothing is printed yet"
-        yield line(f"{found.number}: nothing in this paper is printed so; the nearest are {near}", "red")
+        yield line(f"{found.number}: nothing in this paper is printed like this; the nearest are {near}", "red")
     if len(found.candidates) > 1:
         yield Text(f"{found.number} may be any of {len(found.candidates)}:", style="bold")
     for one in found.candidates[:SHOWN]:

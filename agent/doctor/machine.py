@@ -105,7 +105,7 @@ def typesetting(template: str) -> Finding:
         return fault("tex", str(error), f"if a file of TeX is missing, {install}; else see docs/templates.md")
     if shutil.which("chktex") is None:
         return warning("tex", "papers can be built, and are checked less: chktex is missing", install)
-    return ok("tex", f"a paper of two lines was set with the template {template}")
+    return ok("tex", f"a two-line paper was typeset with the template {template}")
 
 
 # --- hardware -------------------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def gpu(interpreter: str, device: str) -> Finding:
         ran = subprocess.run([interpreter, "-c", TORCH], capture_output=True, text=True, timeout=TORCH_LIMIT,
                              stdin=subprocess.DEVNULL, check=True)
         answer = json.loads(ran.stdout)
-        why = f"torch sees none, its CUDA version is {answer[0] or '-'}" if answer else ""
+        why = f"torch sees no GPU; its CUDA version is {answer[0] or '-'}" if answer else ""
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         why = f"torch could not be asked: {' '.join(str(getattr(error, 'stderr', None) or error).split())[-300:]}"
     names = answer[1] if answer else []
@@ -156,11 +156,11 @@ def disk(place: Path, least_gb: float) -> Finding:
     free = free_gb(place)
     found = f"{free:.1f} GB are free at {place}"
     if free < least_gb:
-        return fault("disk", f"{found}, a run wants {least_gb:g} to begin",
-                     "free some, or choose another --runs, or lower min_free_gb")
+        return fault("disk", f"{found}, but a run needs {least_gb:g} to start",
+                     "free some space, or choose another --runs, or lower min_free_gb")
     if free < ROOMY_GB:
         return warning("disk", f"{found}; a run of the default size with large data may fill them",
-                       "free some, or choose another --runs")
+                       "free some space, or choose another --runs")
     return ok("disk", found)
 
 
@@ -211,10 +211,10 @@ def kernel(settings: SandboxSettings) -> Finding:
         try:
             outcome = asyncio.run(execute(script))
             if [one.value for one in outcome.measurements] == [ANSWER] and "hello" in outcome.stdout_tail:
-                return ok("kernel", f"one started, ran and was measured (code {duration(outcome.seconds)})")
-            why = outcome.failure.message if outcome.failure else "what it printed and measured did not come back"
+                return ok("kernel", f"a kernel started, ran code and was measured (code {duration(outcome.seconds)})")
+            why = outcome.failure.message if outcome.failure else "its output and its measurement did not come back"
         except TimeoutError:
-            why = f"none answered within {limit:g} s"
+            why = f"no kernel answered within {limit:g} s"
         except (SandboxError, OSError) as error:
             why = " ".join(str(error).split())[-400:]
     return fault("kernel", why, f"check sandbox.python ({settings.python}): it needs ipykernel and numpy")

@@ -127,9 +127,9 @@ def answers(model: Examined) -> Iterator[Finding]:
     if reply.retries:
         yield warning("schema", f"a small structured answer fitted only after {reply.retries} correction(s)", better)
     elif reply.output != Answer(word="cedar", number=number, colours=colours):
-        yield warning("schema", "the answer fits the schema and is wrong: it does not say what it was told to", better)
+        yield warning("schema", "the answer fits the schema but is wrong: it does not say what it was told to", better)
     else:
-        yield ok("schema", "a small structured answer came at once, and right")
+        yield ok("schema", "a small structured answer came at once and was correct")
 
 
 # --- vision ---------------------------------------------------------------------------------------------------------
@@ -190,6 +190,6 @@ def probed(model: Examined) -> Finding:
         return warning("context", f"{prompt} got no answer: {error}", _LONGER)
     assert isinstance(reply.output, Reading)
     if not all(number in reply.output.text for number in numbers):
-        return warning("context", f"{prompt} was not read whole: a number that was hidden in it did not come back",
+        return warning("context", f"{prompt} was not read in full: a number that was hidden in it did not come back",
                        _LONGER)
-    return ok("context", f"{prompt} was read whole")
+    return ok("context", f"{prompt} was read in full")

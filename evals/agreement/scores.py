@@ -164,7 +164,7 @@ def _score(text: str, where: str, scale: ScaleRange) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise TableError(f"{where} is {text!r}, which is no number") from None
+        raise TableError(f"{where} is {text!r}, which is not a number") from None
     if not math.isfinite(value) or not scale.lowest <= value <= scale.highest:
         raise TableError(f"{where} is {text}, outside the scale {scale.lowest}-{scale.highest}; another scale: --scale "
                          "LOWEST-HIGHEST")

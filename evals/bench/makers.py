@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agent.cli.asking import open_model
 from agent.cli.edge import INTERRUPTED
-from agent.ideation import Order, ideate
+from agent.ideation import IdeaTask, ideate
 from agent.run import resume, start
 from agent.settings import Settings
 from evals.bench.report import experiment_report
@@ -100,7 +100,7 @@ class Makers:
             why="" if state.released.released else f"not released: {'; '.join(state.released.reasons)}")
 
     def _ideate(self, task: Task, folder: Path, steps: tuple[Step, ...]) -> RunState:
-        order = Order(topic=task.text, sha256=task.sha256, name=f"{task.name}.md", count=1, rounds=ROUNDS, steps=steps)
+        order = IdeaTask(task.text, task.sha256, name=f"{task.name}.md", count=1, rounds=ROUNDS, steps=steps)
         return ideate(order, self.settings, folder / "ideas", on_idea=lambda number, idea: None,
                       listener=lambda event, state: None)
 

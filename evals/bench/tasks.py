@@ -55,8 +55,8 @@ def _task(path: Path) -> Task:
     except UnicodeDecodeError:
         raise WrongUse(f"the task {path} is not text in UTF-8: save it as text, or leave it out with --only") from None
     if len(text.split()) < 3 or "\0" in text or len(data) > MOST_BYTES:
-        raise WrongUse(f"the task {path} is no text of 3 words to {MOST_BYTES // 1000} kB: shorten it, or leave it out "
-                        "with --only")
+        raise WrongUse(f"the task {path} is not a text of 3 words to {MOST_BYTES // 1000} kB: shorten it, or leave it "
+                        "out with --only")
     return Task(path.stem, text, hashlib.sha256(data).hexdigest())
 
 

@@ -73,7 +73,7 @@ def fields_of(body: bytes) -> dict[str, str]:
 def ask(run: Watched, command: Commanded) -> Notice:
     """Send a command, or say why it would have no effect."""
     if not command.text:
-        return Notice(False, "a reason is needed: it is kept in the record" if command.verb != "note" else
+        return Notice(False, "give a reason: it is kept in the record" if command.verb != "note" else
                       "the note is empty: it is what the next prompts will show")
     if len(command.text) > LONGEST:
         return Notice(False, f"at most {LONGEST} characters are allowed, these are {len(command.text)}")

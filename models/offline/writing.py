@@ -13,9 +13,9 @@ from models.roles.writing import (
     PaperOutline,
     PlannedAbstract,
     PlannedSection,
+    RequiredStatement,
     SectionInputs,
     Sections,
-    Telling,
     WriteInputs,
 )
 from record.nouns.papers import Draft, Section
@@ -28,7 +28,7 @@ def outlined(inputs: OutlineInputs) -> PaperOutline:
     """The plan of the paper that `write` gives: what its sections use, and where they tell what has to be told."""
     record = inputs.inputs
     draft = write(record)
-    places = _places(record.tellings, [section.title for section in draft.sections])
+    places = _places(record.statements, [section.title for section in draft.sections])
     sizes = [len(one.body) + FLOAT * len(_used(one.body, "paperfigure", "papertable")) for one in draft.sections]
     return PaperOutline(
         title=draft.title, sections=tuple(
@@ -38,7 +38,7 @@ def outlined(inputs: OutlineInputs) -> PaperOutline:
                 references=_used(one.body, "citep", "citet"), tells=tuple(places.get(one.title, ())),
                 share=size / sum(sizes)) for one, size in zip(draft.sections, sizes, strict=True)),
         abstract=PlannedAbstract(claim=_claim(draft.abstract), keys=_used(draft.abstract, "result", "setup"),
-                                 tells=tuple(one.id for one in record.tellings if one.abstract)))
+                                 tells=tuple(one.id for one in record.statements if one.abstract)))
 
 
 def sections(inputs: SectionInputs) -> Sections:
@@ -51,12 +51,12 @@ def sections(inputs: SectionInputs) -> Sections:
                     captions={name: text for name, text in draft.captions.items() if name in shown | set(placed)})
 
 
-def _places(tellings: Sequence[Telling], titles: Sequence[str]) -> dict[str, list[str]]:
+def _places(statements: Sequence[RequiredStatement], titles: Sequence[str]) -> dict[str, list[str]]:
     """Section title -> what it tells: outcomes in the results, of ablations in theirs, disclosures in the last."""
     results = next((title for title in titles if "Result" in title), titles[0])
     ablations = next((title for title in titles if "Ablation" in title), results)
     found: dict[str, list[str]] = {}
-    for one in tellings:
+    for one in statements:
         kind = one.id.partition("-")[0]
         found.setdefault({"told": titles[-1], "ablation": ablations}.get(kind, results), []).append(one.id)
     return found

@@ -116,7 +116,7 @@ class CommonFailure(Frozen):
     difference: str = Field(default="", description="unified diff from the node's code to that child's")
 
 
-class Rest(Frozen):
+class OmittedNodes(Frozen):
     """The finished nodes without a line of their own, in counts."""
 
     worked: int
@@ -170,7 +170,7 @@ class CodeInputs(Study):
     tables: Tables = Field(default=Tables(), description="of the parent")
     common: CommonFailure | None = Field(default=None, description="of children of the parent, to be mended in it")
     siblings: tuple[NodeLine, ...] = Field(default=(), description="finished nodes: the best and the latest ones")
-    rest: Rest | None = Field(default=None, description="the finished nodes that are not among the siblings")
+    rest: OmittedNodes | None = Field(default=None, description="the finished nodes that are not among the siblings")
     in_flight: tuple[InFlight, ...] = Field(default=(), description="nodes that are being made at the same time")
     earlier: tuple[StageSummary, ...] = ()
     unreported: tuple[Unreported, ...] = Field(default=(), description="of the earlier stages, those without a report")

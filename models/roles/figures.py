@@ -101,7 +101,7 @@ VISION = Role("vision", VisionInputs, FigureReviews, kind="vision", prompt_token
               usual=(2000 + 2 * IMAGE_TOKENS, 600))
 
 
-class House(Frozen):
+class FigureStyle(Frozen):
     """What the paper's house style gives to figures; widths in inches of the printed page."""
 
     text_width: float
@@ -118,7 +118,7 @@ class FiguresInputs(Study):
     example_plots: str = Field(description="plots.py of the winning node, which shows what its arrays hold")
     ablations: tuple[str, ...] = Field(default=(), description="conditions that are ablations")
     synthetic: tuple[str, ...] = Field(default=(), description="datasets whose examples were generated")
-    house: House = House(text_width=5.5, column_width=5.5)
+    style: FigureStyle = FigureStyle(text_width=5.5, column_width=5.5)
     lab_reference: str
     complaints: tuple[str, ...] = Field(default=(), description="of the figures that were refused, `name: what`")
     keep: tuple[str, ...] = Field(default=(), description="figures that stand, and are not drawn again")

@@ -60,7 +60,7 @@ class Scale(Frozen):
         return self.bands[0].highest
 
 
-class Asked(Frozen):
+class JudgeQuestion(Frozen):
     """What a judge is asked, and the name of the field that it answers in."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
@@ -74,11 +74,11 @@ class Asked(Frozen):
         return name
 
 
-class Dimension(Asked, Scale):
+class Dimension(JudgeQuestion, Scale):
     """One thing that is scored."""
 
 
-class Check(Asked):
+class Check(JudgeQuestion):
     """A question that is answered by yes or no, and not scored."""
 
     yes: Text

@@ -57,7 +57,7 @@ class Comparison(Frozen):
         return self.worse if self.subject == self.better else self.better
 
 
-class Telling(Frozen):
+class RequiredStatement(Frozen):
     """Something that the paper has to tell: an outcome that the record holds, or what a reader must be told."""
 
     id: str
@@ -82,7 +82,7 @@ class WriteInputs(Study):
     winner_plan: str = ""
     winner_code: dict[str, str] = Field(default={}, description="path -> text")
     disclosures: tuple[str, ...] = Field(default=(), description="what a reader must be told: failures, limits, grades")
-    tellings: tuple[Telling, ...] = Field(default=(), description="what the paper has to tell, disclosures included")
+    statements: tuple[RequiredStatement, ...] = Field(default=(), description="all that the paper must state")
     branch: tuple[BranchStep, ...] = Field(default=(), description="from the first draft to the node that is reported")
 
 
@@ -144,7 +144,7 @@ class SectionInputs(Frozen):
     figures: tuple[FinalFigure, ...] = ()
     tables: tuple[str, ...] = ()
     references: tuple[Reference, ...] = ()
-    tellings: tuple[Telling, ...] = ()
+    statements: tuple[RequiredStatement, ...] = ()
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the answer before")
 
 

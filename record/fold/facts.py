@@ -155,7 +155,7 @@ class Facts:
     """What resampling the test examples says of differences, by their key."""
     unscored: dict[str, Failure] = field(default_factory=dict[str, Failure])
     """Why a scorer of the user's own gave no test values of a node."""
-    stumbled: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    internal_faults: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Fault of ours (`Failure.ours`) -> nodes that met it; those of one that ended the run count no more."""
     probes: list[searching.Probed] = field(default_factory=list[searching.Probed])
     planned: searching.AblationsPlanned | None = None

@@ -54,7 +54,7 @@ def _resumed(state: RunState, event: running.Resumed, at: float) -> None:
     state.held = state.ended = state.outage = None
     state.overrides |= event.settings
     cut_off(state, list(state.reserved))
-    state.stumbled = {fault: nodes for fault, nodes in state.stumbled.items() if len(nodes) < MOST}
+    state.internal_faults = {fault: nodes for fault, nodes in state.internal_faults.items() if len(nodes) < MOST}
     if state.released is None:  # what a finished paper says of its origin no longer changes
         state.isolations = tuple(dict.fromkeys((*state.isolations, event.isolation)))
         if event.machine is not None and event.machine not in state.machines:
@@ -75,7 +75,7 @@ def _branched(state: RunState, event: running.Branched, at: float) -> None:
         active_seconds=state.active_seconds, seconds_of_code=state.seconds_of_code))
     state.started_at, state.active_seconds = at, 0.0
     state.usage, state.settled, state.lost, state.reserved = {}, {}, {}, {}
-    state.stopping, state.unheeded, state.without, state.stumbled = False, 0, frozenset(), {}
+    state.stopping, state.unheeded, state.without, state.internal_faults = False, 0, frozenset(), {}
     state.held = state.ended = state.outage = state.limited = None
     for stage in state.stages.values():
         if not stage.settled:

@@ -122,7 +122,7 @@ def apply_node(state: RunState, event: searching.NodeEvent, at: float) -> None:
         case searching.Judged():
             finish(state, node.decision)
             if event.failure is not None and (fault := event.failure.ours):
-                state.stumbled[fault] = (*state.stumbled.get(fault, ()), node.id)
+                state.internal_faults[fault] = (*state.internal_faults.get(fault, ()), node.id)
             change(state, node.id, status=event.status, reasons=event.reasons, failure=event.failure,
                    verdict=event.verdict)
             enter(state, node.id, "done", at)

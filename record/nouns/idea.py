@@ -63,7 +63,7 @@ def read_idea(path: Path, index: int | None = None) -> Idea:
         raise IdeaError(f"{path} is not JSON in UTF-8: {error}") from None
     ideas = cast("list[Any]", content) if isinstance(content, list) else [content]
     if not ideas:
-        raise IdeaError(f"{path} is an empty list: it must hold one idea at least, with Name, Title and Experiments")
+        raise IdeaError(f"{path} is an empty list: it must hold at least one idea, with Name, Title and Experiments")
     if index is None and len(ideas) > 1:
         raise IdeaError(f"{path} holds {len(ideas)} ideas: choose one with --idea-idx ({_names(ideas)})")
     position = index or 0
@@ -88,7 +88,7 @@ def _fields(raw: object) -> dict[str, Any]:
     for key, value in cast("dict[Any, Any]", raw).items():
         name = _SPELT.get(str(key).strip().lower().replace("_", " "), str(key))
         if name in fields:
-            raise IdeaError(f"{name} stands there twice, once as {str(key)!r}: remove one of them")
+            raise IdeaError(f"{name} is given twice, once as {str(key)!r}: remove one of them")
         fields[name] = value
     return {name: value for name, value in fields.items() if value is not None and str(value).strip()}
 

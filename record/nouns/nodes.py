@@ -67,7 +67,7 @@ class Failure(Frozen):
     kind: ErrorClass
     message: str
     traceback: str = ""
-    ours: str = Field(default="", description="where the program itself stumbled over what the code left: exception, "
+    ours: str = Field(default="", description="where the program itself failed on what the code left: exception, "
                                               "file:function:line of its innermost frames; empty where code failed")
 
 

@@ -60,7 +60,7 @@ _ALONE = re.compile(r"\s*(?:[.,;:)]|$)|\s+(?:are|were|do|did|have|had|differ|agr
 
 
 @dataclass(frozen=True)
-class Found:
+class NumberWords:
     """A number in words: where, and the words."""
 
     at: int
@@ -107,10 +107,10 @@ def counted(evidence: Evidence) -> tuple[Counted, ...]:
                  for names, numbers, main in (*rows, *named))
 
 
-def ratios(plain: str) -> Iterator[Found]:
+def ratios(plain: str) -> Iterator[NumberWords]:
     """How much more or less something is, in words."""
     for match in _RATIOS.finditer(plain):
-        yield Found(match.start(), match[0])
+        yield NumberWords(match.start(), match[0])
 
 
 def says_number(word: str) -> bool:
@@ -118,15 +118,15 @@ def says_number(word: str) -> bool:
     return bool(_NUMBERS.search(word) or _ROMAN.search(word))
 
 
-def numbers_in_words(plain: str, known: tuple[Counted, ...]) -> Iterator[Found]:
+def numbers_in_words(plain: str, known: tuple[Counted, ...]) -> Iterator[NumberWords]:
     """Numbers in words that state something, and are not right counts of what is known."""
     for match in _NUMBERS.finditer(plain):
         if _states(match, plain) and not _counts(match, plain, known):
-            yield Found(match.start(), match[0])
+            yield NumberWords(match.start(), match[0])
     for match in _ROMAN.finditer(plain):
         counted = _COUNTABLE.match(plain, match.end())
         if counted or not (_NUMBERED.search(plain[:match.start()]) or match[0] in _LETTERS):
-            yield Found(match.start(), match[0])
+            yield NumberWords(match.start(), match[0])
 
 
 def _states(match: re.Match[str], plain: str) -> bool:

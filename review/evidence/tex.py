@@ -42,7 +42,7 @@ class TexMissing(TexError):
 
 
 @dataclass(frozen=True)
-class Ran:
+class ProcessResult:
     """How a program ended. `code` is None where it was killed at its limit of `seconds`."""
 
     code: int | None
@@ -62,7 +62,7 @@ def find(program: str) -> str:
     return path
 
 
-async def run(argv: Sequence[str], folder: Path, *, timeout: float, starts: Sequence[str] = ()) -> Ran:
+async def run(argv: Sequence[str], folder: Path, *, timeout: float, starts: Sequence[str] = ()) -> ProcessResult:
     """Run a program in a folder to its end, or to the limit; `starts` are those that it runs itself.
 
     Raises `TexMissing`.
@@ -83,7 +83,7 @@ async def run(argv: Sequence[str], folder: Path, *, timeout: float, starts: Sequ
         with contextlib.suppress(ProcessLookupError, PermissionError):  # what is left of the process group
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-    return Ran(code, output.decode("utf-8", "replace"), asyncio.get_running_loop().time() - started)
+    return ProcessResult(code, output.decode("utf-8", "replace"), asyncio.get_running_loop().time() - started)
 
 
 def latex(name: str) -> list[str]:
@@ -91,7 +91,7 @@ def latex(name: str) -> list[str]:
     return [*_LATEX, f"{name}.tex"]
 
 
-async def latexmk(name: str, folder: Path, *, timeout: float) -> Ran:
+async def latexmk(name: str, folder: Path, *, timeout: float) -> ProcessResult:
     """Make `name`.pdf with bibtex, in as many passes as references take; no latexmkrc is read, whoever wrote it.
 
     Raises `TexMissing`.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from record.nouns.figures import Figure, FigureFacts
 from review.figures.findings import About, LintFinding
-from sandbox.untrusted import Unfit, read_as
+from sandbox.untrusted import BadFile, read_as
 
 LEAST_INK = 0.0005
 """Share of pixels that differ from the background, below which an image is blank."""
@@ -44,11 +44,11 @@ def read_picture(path: Path) -> Picture | None:
     from PIL import Image
 
     try:
-        with read_as(path.name, Unfit, Image.DecompressionBombError), Image.open(path, formats=["PNG"]) as image:
+        with read_as(path.name, BadFile, Image.DecompressionBombError), Image.open(path, formats=["PNG"]) as image:
             page = Image.new("RGBA", image.size, "white")
             page.alpha_composite(image.convert("RGBA"))
             grey = page.convert("L")
-    except Unfit:
+    except BadFile:
         return None
     levels = np.asarray(grey, dtype=np.float32)
     ground = float(np.bincount(np.asarray(grey).ravel(), minlength=256).argmax())

@@ -136,7 +136,7 @@ def _frame(loaded: Any, spec: DataSpec, limit: int) -> Frame:
         order = order or tuple(getattr(split.features.get(target), "names", None) or ())
         table = _with_class_names(split, target, order)
         if not part or part in tables:
-            warnings.append(f"its split {name!r} is not used: it is none of train, validation and test")
+            warnings.append(f"its split {name!r} is not used: it is not one of train, validation and test")
         elif target not in table.column_names or table.column(target).null_count == len(table):
             warnings.append(f"its split {name!r} has no labels and is left out")
         else:

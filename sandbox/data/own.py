@@ -68,7 +68,7 @@ class OwnData:
         with self.named():
             examples = _read(self.spec, self.limit)
             if self.spec.hub and self.spec.sha256 not in ("", _sha256(examples)):
-                raise DatasetError("it changed on the hub since the run began: name the revision of then")
+                raise DatasetError("it changed on the hub since the run began: name the revision used then")
             return examples
 
     def check_unchanged(self) -> None:
@@ -147,7 +147,7 @@ def _kind(spec: DataSpec, path: Path) -> Literal["table", "npz", "saved", "image
         return "table"
     if suffix == ".npz":
         return "npz"
-    raise DatasetError(f"{suffix or 'a file without an ending'} is no kind that is read: "
+    raise DatasetError(f"{suffix or 'a file without an ending'} is not a supported format: "
                        "give CSV, TSV, Parquet, NPZ, or a folder")
 
 

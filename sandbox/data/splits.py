@@ -88,7 +88,7 @@ def _by_group(examples: Examples, pool: Array, shares: Mapping[str, float], rng:
     assert examples.groups is not None
     names, group = np.unique(examples.groups[pool], return_inverse=True)
     if len(names) < len(shares):
-        raise DatasetError(f"it cannot be cut by group: {len(names)} groups are too few for {len(shares)} splits "
+        raise DatasetError(f"it cannot be split by group: {len(names)} groups are too few for {len(shares)} splits "
                            f"({', '.join(shares)}); leave group= out, or group by another column")
     label = examples.y[pool] if examples.y.dtype.kind == "i" else np.zeros(len(pool), dtype=np.int64)
     counts = np.zeros((len(names), int(label.max()) + 1))
@@ -114,8 +114,8 @@ def _by_time(times: Array, pool: Array, shares: Mapping[str, float]) -> Rows:
     bounds = [int(np.searchsorted(ordered, ordered[place], "left")) for place in places]
     parts = np.split(pool[order], bounds)
     if any(not len(part) for part in parts):
-        raise DatasetError(f"it cannot be cut by time: {len(np.unique(times))} different times are too few, or one of "
-                           "them holds too many rows; leave time= out, or give a finer column")
+        raise DatasetError(f"it cannot be split by time: {len(np.unique(times))} different times are too few, or one "
+                           "of them holds too many rows; leave time= out, or give a finer column")
     return dict(zip(shares, parts, strict=True))
 
 
@@ -126,13 +126,13 @@ def _checked(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, ...]:
     """
     for split, index in rows.items():
         if len(index) < MIN_PART:
-            raise DatasetError(f"its cut gives only {len(index)} rows for {split}, at least {MIN_PART} are needed")
+            raise DatasetError(f"the split gives only {len(index)} rows for {split}, at least {MIN_PART} are needed")
     warnings: list[str] = []
     if examples.y.dtype.kind == "i":
         classes = np.arange(int(examples.y.max()) + 1)
         lacking = {split: np.setdiff1d(classes, examples.y[index]) for split, index in rows.items()}
         if len(lacking["train"]):
-            raise DatasetError(f"its cut leaves train without class {_class(examples, int(lacking['train'][0]))}: it "
+            raise DatasetError(f"the split leaves train without class {_class(examples, int(lacking['train'][0]))}: it "
                                "cannot be learned; split it otherwise, or remove the class")
         warnings += [f"{split} has no example of class {', '.join(_class(examples, int(i)) for i in missing[:3])}"
                      for split, missing in lacking.items() if len(missing)]

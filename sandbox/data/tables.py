@@ -93,8 +93,8 @@ def _encoded(column: Column, *, categorical: bool) -> Iterator[tuple[str, Array]
     """Title and values of each column of x that comes of one column of the table. A measured one keeps its name."""
     name = column.name
     if column.other:
-        raise DatasetError(f"column {name!r} is of type {column.other}, which is no feature: turn it into numbers, or "
-                           f"leave it out with drop={name}")
+        raise DatasetError(f"column {name!r} is of type {column.other}, which is not a feature: turn it into numbers, "
+                           f"or leave it out with drop={name}")
     gaps = column.gaps
     if gaps.all():
         raise DatasetError(f"column {name!r} is empty: leave it out with drop={name}")

@@ -95,7 +95,7 @@ def check_readable(paths: Iterable[str]) -> None:
         why = ("is no absolute path" if not path.is_absolute() else "is not there" if not path.exists()
                else "holds your home or the system's own folders, which no experiment may read"
                if home.is_relative_to(path.resolve()) or str(path.resolve()) in (*_WIDE, *SYSTEM)
-               else "is no folder" if not path.is_dir()
+               else "is not a folder" if not path.is_dir()
                else "cannot be read by you" if not os.access(path, os.R_OK | os.X_OK) else "")
         if why:
             raise IsolationError(f"{name!r} (sandbox.readable) {why}: name folders of your own, as your packages")

@@ -27,7 +27,7 @@ CHANCE = 0.001
 Quantity = tuple[str, str, str, str]
 
 
-def numbers(state: RunState, ran: Sequence[NodeAgain], *, same: bool) -> Iterator[Number]:
+def numbers(state: RunState, ran: Sequence[NodeReproduction], *, same: bool) -> Iterator[Number]:
     """Every number that these nodes bear on, claims of the paper first; `same` asks for equal digits."""
     again = {one.node: one for one in ran}
     claims = claims_of(state)
@@ -60,7 +60,7 @@ def numbers(state: RunState, ran: Sequence[NodeAgain], *, same: bool) -> Iterato
                                     (after.get(quantity),), interval(spread)[0], len(spread)), same=same)
 
 
-def _as_measured_again(state: RunState, again: Mapping[str, NodeAgain]) -> RunState:
+def _as_measured_again(state: RunState, again: Mapping[str, NodeReproduction]) -> RunState:
     """The state as if these nodes had measured what they measured again; what was not measured again is gone."""
     nodes = dict(state.nodes)
     for name, one in again.items():
@@ -121,13 +121,13 @@ def allowed(sd: float | None, replicates: int, ran: int) -> float | None:
 Verdict = Literal["equal", "within noise", "different", "missing"]
 
 
-class NodeAgain(Frozen):
+class NodeReproduction(Frozen):
     """One node executed again. `failure` is why its numbers are missing; empty where it ended as the record says."""
 
     node: str
     kind: str
     seed: int
-    seconds: float
+    seconds: float = 0.0
     recorded_seconds: float
     failure: str = ""
     measurements: tuple[Measurement, ...] = ()
@@ -153,7 +153,7 @@ class Number(Frozen):
 class Reproduction(Frozen):
     """What came of it. `unlike` says why digits need not be equal; empty: they must be."""
 
-    nodes: tuple[NodeAgain, ...]
+    nodes: tuple[NodeReproduction, ...]
     numbers: tuple[Number, ...]
     unlike: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()

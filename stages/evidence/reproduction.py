@@ -27,12 +27,12 @@ from sandbox.job import Artifacts, Executor, Job
 from sandbox.results import failure_of
 from sandbox.scorers import copy_frozen
 from sandbox.scoring import score_sealed
-from stages.evidence.agreement import NodeAgain, Reproduction, numbers
+from stages.evidence.agreement import NodeReproduction, Reproduction, numbers
 from stages.evidence.scoring import frozen
 from stages.nodes.cells import again as as_cells
 from stages.nodes.cells import seconds_measured
 
-Tell = Callable[[NodeAgain, int, int], None]
+Tell = Callable[[NodeReproduction, int, int], None]
 """Told of each node when it is done: how many are, and of how many."""
 
 
@@ -71,9 +71,9 @@ async def reproduce(
     state: RunState, nodes: Sequence[Node], place: Place, *, unlike: Sequence[str] = (), tell: Tell | None = None,
 ) -> Reproduction:
     """Execute these nodes again, as many at a time as the executor has places. Raises `ExecutorError`."""
-    done: list[NodeAgain] = []
+    done: list[NodeReproduction] = []
 
-    async def execute_again(node: Node) -> NodeAgain:
+    async def execute_again(node: Node) -> NodeReproduction:
         again = await _again(state, node, place)
         done.append(again)
         if tell is not None:
@@ -122,10 +122,9 @@ def lay_out_data(state: RunState, run: RunFolder, scratch: RunFolder, sources: S
     return tuple(facts.name for facts in state.datasets)
 
 
-async def _again(state: RunState, node: Node, place: Place) -> NodeAgain:
+async def _again(state: RunState, node: Node, place: Place) -> NodeReproduction:
     recorded = node.attempts[-1]
-    again = NodeAgain(node=node.id, kind=node.kind, seed=node.seed, seconds=0.0,
-                      recorded_seconds=seconds_measured(node))
+    again = NodeReproduction(node=node.id, kind=node.kind, seed=node.seed, recorded_seconds=seconds_measured(node))
     folder = place.scratch.attempt(node.id, recorded.number)
     try:
         source = read_source(place.run.source(node.id))

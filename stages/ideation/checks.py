@@ -30,7 +30,7 @@ def fit_of(estimate: Estimate, means: Means) -> Fit:
         why.append(f"one experiment of {estimate.node_hours:g} h does not fit into a study of {estimate.hours:g} h")
     memory = estimate.gpu_memory_gb
     if memory and not means.gpus:
-        why.append(f"it wants a GPU with {memory:g} GB, and the run has none")
+        why.append(f"it needs a GPU with {memory:g} GB, and the run has none")
     elif memory and means.gpu_memory_gb and memory > means.gpu_memory_gb:
         why.append(f"it wants {memory:g} GB of GPU memory, and there are {means.gpu_memory_gb:g} GB")
     have = {_package(one.split()[0]) for one in means.packages if one.strip()}
@@ -39,7 +39,7 @@ def fit_of(estimate: Estimate, means: Means) -> Fit:
     if estimate.network and not means.network:
         why.append("its experiments need a network, and have none")
     models = {one.split("@")[0] for one in means.pretrained}
-    why += [f"the pretrained model {name!r} is not on this machine, and the hub is not reached"
+    why += [f"the pretrained model {name!r} is not on this machine, and the hub cannot be reached"
             for name in estimate.pretrained if name.split("@")[0] not in models and not means.fetching]
     why += [fault for need in estimate.data if (fault := _data(need, means))]
     return Fit(fits=not why, why=tuple(why))
@@ -52,10 +52,10 @@ def _data(need: DataNeed, means: Means) -> str | None:
             f"there is no dataset {need.name!r} here; there are {', '.join(have) or 'none'}")
     if need.source == "hub":
         if not _HUB.match(need.name):
-            return f"{need.name!r} is no dataset of the hub: name it OWNER/SET"
-        return None if means.fetching else f"the dataset {need.name!r} is on the hub, which is not reached from here"
+            return f"{need.name!r} is not a dataset of the hub: name it OWNER/SET"
+        return None if means.fetching else f"the dataset {need.name!r} is on the hub, which cannot be reached from here"
     if need.source == "other":
-        return f"the dataset {need.name!r} cannot be had: it is neither here nor on the hub"
+        return f"the dataset {need.name!r} is not available: it is neither here nor on the hub"
     return None
 
 
@@ -147,12 +147,12 @@ def novelty_text(
         return f"Novelty is unchecked: {made} made, and no source answered ({why})."
     sources = ", ".join(dict.fromkeys(name for one in searches for name in one.answered))
     if state == "nothing_found":
-        return (f"{made} answered by {sources} returned no paper. That is no evidence that the idea is new: the words "
+        return (f"{made} answered by {sources} returned no paper. That is no evidence of novelty: the words "
                 "may have been the wrong ones.")
     bare = sum(not one.work.abstract for one in closest)
     note = f" ({bare} without an abstract)" if bare else ""
-    return (f"Held against {len(closest)} of the {len(works)} papers{note} that {sources} returned to {made}, by their "
-            "abstracts alone; nothing else was looked at.")
+    return (f"Compared with {len(closest)} of the {len(works)} papers{note} that {sources} returned to {made}, by "
+            "their abstracts alone; nothing else was looked at.")
 
 
 def claims_of(idea: IdeaText) -> tuple[str, ...]:

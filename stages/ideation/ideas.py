@@ -28,7 +28,7 @@ from record.nouns.decisions import Work
 from stages.bench import numbered
 from stages.digests import lines_of
 from stages.ideation.checks import claims_in, struck_out, unknown_names
-from stages.ideation.conceiving import Conceiving, Topic
+from stages.ideation.drafting import IdeaDrafting, Topic
 from stages.ideation.lookup import distinct
 
 
@@ -61,7 +61,7 @@ async def find_ideas(study: Study, count: int) -> None:
             continue
         if k not in study.state.conceived:
             earlier = [one.idea.idea for n, one in sorted(study.state.conceived.items()) if one.idea and n < k]
-            study.recorder.append(await Conceiving(
+            study.recorder.append(await IdeaDrafting(
                 topic=topic_of(study.state), recorder=study.recorder, literature=study.literature,
                 client=study.models.at(k, 0), k=k, number=number, earlier=tuple(earlier)).conceive())
         study.recorder.append(WorkDone(k=k))

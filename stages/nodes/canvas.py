@@ -14,7 +14,7 @@ from models.roles.figures import ArrayBrief, Range
 from record.nouns.data import Measurement
 from record.nouns.figures import Figure, FigureReview
 from record.nouns.nodes import Plotting
-from sandbox.untrusted import Unfit, load_array
+from sandbox.untrusted import BadFile, load_array
 from stages.bench import Bench
 
 MOST_VALUES = 1_000_000
@@ -26,7 +26,7 @@ NARROW = 4
 def _of_file(path: Path, name: str) -> ArrayBrief | None:
     try:
         array = load_array(path)
-    except Unfit:
+    except BadFile:
         return None
     shape, dtype = tuple(array.shape), str(array.dtype)
     if array.dtype.kind not in "biuf":

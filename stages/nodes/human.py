@@ -59,7 +59,7 @@ def read_code(folder: Path, *, author: str, note: str = "") -> Written:
     """The node that a folder holds: a tree with an experiment.py, perhaps a plan. Raises `CodeError`."""
     try:
         if not folder.is_dir():
-            raise CodeError(f"--code {folder} is no folder: give one with an experiment.py in it")
+            raise CodeError(f"--code {folder} is not a folder: give one with an experiment.py in it")
         files = {path: _text(folder, path) for path in _paths(folder)}
     except OSError as error:
         raise CodeError(f"--code {folder} cannot be read: {error.strerror}") from None
@@ -103,7 +103,7 @@ def first_choice(state: RunState, point: str, written: Written, folder: RunFolde
     view = view_of(state, state.stage, seen)
     parent = view.root if point in STAGES else state.nodes[point]
     if parent is not None and parent.kind in ("replicate", "aggregate"):
-        raise CodeError(f"{parent.id} is a {parent.kind}, on which nothing builds: branch from its parent, "
+        raise CodeError(f"{parent.id} is a {parent.kind}, and nothing builds on it: branch from its parent, "
                         f"--from {parent.parent}")
     kind = GROWS[state.stage]
     if point not in STAGES and parent is not None and parent.status != "good":
@@ -127,7 +127,7 @@ def _text(folder: Path, name: str) -> str:
     """A plain UTF-8 file. No link is followed, and no pipe waited for. Raises `CodeError`, `OSError`."""
     path = folder / name
     if not stat.S_ISREG(path.lstat().st_mode):
-        raise CodeError(f"{path} is no plain file: put the file itself there")
+        raise CodeError(f"{path} is not a plain file: put the file itself there")
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         data = file.read(FILE_BYTES + 1)
     if len(data) > FILE_BYTES:
@@ -135,7 +135,7 @@ def _text(folder: Path, name: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise CodeError(f"{path} is not in UTF-8: save it so") from None
+        raise CodeError(f"{path} is not UTF-8: save it as UTF-8") from None
 
 
 def _fault(source: str, files: Mapping[str, str]) -> str | None:
@@ -143,9 +143,9 @@ def _fault(source: str, files: Mapping[str, str]) -> str | None:
     try:
         tree = parse(source)
     except SyntaxError as error:
-        return f"is no Python, line {error.lineno}: {error.msg}"
+        return f"is not valid Python, line {error.lineno}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
-        return f"is no Python: {error}"
+        return f"is not valid Python: {error}"
     names = [one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names]
     names += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level
               and node.module]

@@ -44,7 +44,7 @@ NO_SPACE = "No space left on device"
 
 
 async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
-    """Make the node of a decision. A failed experiment is a verdict, and so is what we stumble over in what it left;
+    """Make the node of a decision. A failed experiment is a verdict, and so are files that our own code fails on;
     only a broken model, executor, disk or record raises, and `SameFaultError`.
     """
     work = _NodeWork(bench, decided, bench.models.at(decided.k, 0), freed)

@@ -147,7 +147,7 @@ async def review_figures(bench: Bench, client: ModelClient, gallery: Gallery, *,
     """A verdict on every PNG figure: what the lint refuses is refused, the vision model's verdict comes on top.
 
     Figures whose very bytes were found readable before keep that review, and are not looked at again. Where the model
-    takes no pictures nobody looks, and the lint alone decides.
+    accepts no images nobody looks, and the lint alone decides.
     """
     accepted, new = gallery.accepted, gallery.new
     found = await asyncio.to_thread(lint_all, gallery.shown, gallery.folder, About(

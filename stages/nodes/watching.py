@@ -12,7 +12,7 @@ from record.nouns.data import Measurement
 from record.nouns.decisions import Expand
 from sandbox.job import Progress, Watch
 from sandbox.monitor import POINTS
-from search.hopeless import FEWEST, Curve, Point, is_loss, peers_of, silence, verdict
+from search.pruning import FEWEST, Curve, Point, is_loss, peers_of, silence, verdict
 from search.tree import SEARCH_KINDS
 from stages.bench import Bench
 from stages.briefs import seen_by

@@ -47,7 +47,7 @@ GRADES: dict[Grade, str] = {
     "evaluated": "computed in a second kernel by a scorer that was frozen before the search",
     "computed": "computed by the program from submitted predictions, but isolation was off: the labels were within the "
                 "reach of the experiment's code",
-    "logged": "said by the experiment's code, not recomputed",
+    "logged": "reported by the experiment's code, not recomputed",
 }
 FAMILIES: dict[Family, str] = {
     "confirmatory": "Confirmatory: the primary metric, method against baseline",

@@ -80,7 +80,7 @@ def library_of(state: RunState, folder: RunFolder, *, before: int | None = None)
     files = [(folder.root / name, digest) for one in recorded for name, digest in one.files.items()]
     for bib, digest in files:
         if not bib.is_file() or sha256(bib) != digest:
-            raise LibraryError(f"{bib} is not as it was recorded: put it back, or start the run anew")
+            raise LibraryError(f"{bib} is not as it was recorded: put it back, or start a new run")
     return tuple(entry for bib, _ in files for entry in read_verified(bib))
 
 

@@ -34,8 +34,8 @@ RULES = {
                               "seed that the search looked at is left out",
     "test data": "scored once, after the last stage, for that node, the ablations that worked, and the replicates of "
                  "both",
-    "text": "of all drafts the one with the fewest untied pieces, then with the fewest findings that stop a release, "
-            "then with the fewest findings; of equals the latest",
+    "text": "of all drafts the one with the fewest passages not tied to the record, then with the fewest findings "
+            "that stop a release, then with the fewest findings; of equals the latest",
 }
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from models.client import ModelClient
 from models.errors import BudgetSpent
 from models.roles.assessing import Statistic
-from models.roles.figures import FIGURES, FigurePart, FigureScript, FiguresInputs, House
+from models.roles.figures import FIGURES, FigurePart, FigureScript, FiguresInputs, FigureStyle
 from record.claims.means import ablation_conditions, paper_claims, replicates_of
 from record.events.papers import FiguresMade
 from record.folder import draft_of, part_of, seal, sha256, write_file
@@ -71,7 +71,7 @@ class Studio:
     folder: Path
     canvas: Canvas
     statistics: tuple[Statistic, ...]
-    style: House
+    style: FigureStyle
     seed: int = 0
     seconds: float = PLOT_SECONDS
     """Wall-clock limit of one figure."""
@@ -124,7 +124,7 @@ async def _turn(bench: Bench, client: ModelClient, studio: Studio, drawn: _Drawn
         statistics=studio.statistics, tables=tables_of_means(studio.statistics, [node], bench.plan),
         example_plots=node_brief(bench.folder, node).plots,
         ablations=ablation_conditions(bench.state),
-        synthetic=tuple(sorted(generated(bench.state.datasets))), house=studio.style,
+        synthetic=tuple(sorted(generated(bench.state.datasets))), style=studio.style,
         lab_reference=plotting_reference(bench), keep=tuple(drawn.kept),
         complaints=tuple(f"{name}: {line}" for name, lines in drawn.failed.items() for line in lines),
         previous="\n\n".join(f"# --- {name}\n{drawn.codes[name]}" for name in drawn.failed)),
@@ -224,7 +224,7 @@ def choose(
     return tuple(chosen), {one.name: why for one in ordered[MOST:]}
 
 
-def style_for(template: Template) -> House:
+def style_for(template: Template) -> FigureStyle:
     """The style of figures at the widths of a template, with what its module says of itself."""
     tree = parse((HERE / MODULE).read_text(encoding="utf-8"))
     lines = [ast.get_docstring(tree) or "", ""]
@@ -232,10 +232,10 @@ def style_for(template: Template) -> House:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
             lines += [f"`{node.name}({ast.unparse(node.args)}){returns}`: {ast.get_docstring(node) or ''}"]
-    return House(text_width=template.text_width, column_width=template.column_width, reference="\n".join(lines))
+    return FigureStyle(text_width=template.text_width, column_width=template.column_width, reference="\n".join(lines))
 
 
-def style_files(style: House) -> dict[str, str]:
+def style_files(style: FigureStyle) -> dict[str, str]:
     """The module and the style that a script finds in its folder, with the widths of the page in them."""
     module = (HERE / MODULE).read_text(encoding="utf-8")
     for name, width in (("TEXT_WIDTH", style.text_width), ("COLUMN_WIDTH", style.column_width)):

@@ -151,7 +151,7 @@ def write_inputs(material: Material) -> WriteInputs:
         references=tuple(map(reference, material.library)), literals=LITERALS,
         page_limit=material.template.page_limit, context=lines_of(state.context), winner_plan=best.plan,
         winner_code=code_of(read_source(material.folder.source(best.id))), disclosures=sentences,
-        tellings=to_report(plan, comparisons, sentences, {line.key for line in results}))
+        statements=to_report(plan, comparisons, sentences, {line.key for line in results}))
 
 
 def parts_for(material: Material, draft: Draft, *, refused: bool = False) -> PaperParts:

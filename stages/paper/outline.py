@@ -16,7 +16,7 @@ import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from models.roles.writing import Comparison, PaperOutline, PlannedSection, SectionInputs, Telling, WriteInputs
+from models.roles.writing import Comparison, PaperOutline, PlannedSection, RequiredStatement, SectionInputs, WriteInputs
 from record.claims.differences import Called
 from record.nouns.data import DataPlan, arm_of, level_of
 from record.nouns.papers import Draft, Section
@@ -41,7 +41,7 @@ def checked(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, t
         "keys": frozenset(line.key for line in (*inputs.results, *inputs.setups)),
         "figures": frozenset(one.name for one in inputs.figures), "tables": frozenset(inputs.tables),
         "references": frozenset(one.key for one in inputs.references),
-        "tells": frozenset(one.id for one in inputs.tellings)}
+        "tells": frozenset(one.id for one in inputs.statements)}
     times = Counter(section.title.strip().lower() for section in outline.sections)
     faults = [f"section title {title!r} is empty, taken or stands {count} times: give each section its own"
               for title, count in times.items() if not title or count > 1 or title in TAKEN]
@@ -69,7 +69,7 @@ def checked(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, t
                    if placed[field][name] > 1 or (name in needed and not placed[field][name])]
     faults += [f"figures: {one.name!r} stands in the appendix: place it in no section" for one in inputs.figures
                if one.placement == "appendix" and placed["figures"][one.name]]
-    for one in inputs.tellings:
+    for one in inputs.statements:
         if not placed["tells"][one.id]:
             faults.append(f"{one.id!r} is told in no section: {one.text}")
         if one.abstract and one.id not in outline.abstract.tells:
@@ -92,14 +92,14 @@ def _completed(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
     total = sum(section.share for section in sections)
     longest = max(range(len(sections)), key=lambda k: sections[k].share)
     for at, field, needed in (
-            (longest, "tells", [one.id for one in inputs.tellings if not is_disclosure(one)]),
-            (-1, "tells", [one.id for one in inputs.tellings if is_disclosure(one)]),
+            (longest, "tells", [one.id for one in inputs.statements if not is_disclosure(one)]),
+            (-1, "tells", [one.id for one in inputs.statements if is_disclosure(one)]),
             (longest, "figures", [one.name for one in inputs.figures if one.placement == "main"]),
             (longest, "tables", inputs.tables[:1])):
         placed = {name for section in sections for name in getattr(section, field)}
         more = [name for name in needed if name not in placed]
         sections[at] = sections[at].model_copy(update={field: (*getattr(sections[at], field), *more)})
-    required = (one.id for one in inputs.tellings if one.abstract)
+    required = (one.id for one in inputs.statements if one.abstract)
     return outline.model_copy(update={
         "sections": tuple(one.model_copy(update={"share": one.share / total}) for one in sections),
         "abstract": outline.abstract.model_copy(update={
@@ -126,7 +126,7 @@ def section_inputs(inputs: WriteInputs, outline: PaperOutline, asked: tuple[str,
     planned = [section for section in outline.sections if section.title in asked]
     last = outline.sections[-1].title in asked
     ids = {one for section in planned for one in section.tells} | (set(outline.abstract.tells) if last else set[str]())
-    items = tuple(one for one in inputs.tellings if one.id in ids)
+    items = tuple(one for one in inputs.statements if one.id in ids)
     keys = {key for section in planned for key in section.keys} | (set(outline.abstract.keys) if last else set[str]())
     claims = {without_form(key) for key in keys} | {key for one in items for key in one.keys}
     used = {field: {name for section in planned for name in getattr(section, field)}
@@ -134,7 +134,7 @@ def section_inputs(inputs: WriteInputs, outline: PaperOutline, asked: tuple[str,
     # A figure of the appendix may be referred to from anywhere.
     used["figures"] |= {one.name for one in inputs.figures if one.placement == "appendix"}
     return SectionInputs(
-        inputs=inputs, outline=outline, asked=asked, abstract=last, written=written, tellings=items,
+        inputs=inputs, outline=outline, asked=asked, abstract=last, written=written, statements=items,
         results=tuple(line for line in inputs.results if without_form(line.key) in claims),
         setups=tuple(line for line in inputs.setups if line.key in keys),
         comparisons=tuple(one for one in inputs.comparisons if one.key in claims),
@@ -152,13 +152,13 @@ def taken(asked: Sequence[str], answered: Sequence[Section]) -> tuple[Section, .
 
 
 def to_report(plan: DataPlan, comparisons: Sequence[Comparison], disclosures: Iterable[str],
-              results: Collection[str]) -> tuple[Telling, ...]:
+              results: Collection[str]) -> tuple[RequiredStatement, ...]:
     """What has to be reported, the primary comparison first. `results` are the keys that print."""
     groups: dict[tuple[str, str, str], list[Comparison]] = {}
     for one in comparisons:
         groups.setdefault((one.metric, arm_of(one.subject), arm_of(one.partner)), []).append(one)
-    primary: list[Telling] = []
-    others: list[Telling] = []
+    primary: list[RequiredStatement] = []
+    others: list[RequiredStatement] = []
     for (metric, arm, other), found in groups.items():
         if metric == plan.primary.name and _is_method(plan, arm):
             primary += [_item(plan, [one for one in found if one.dataset == name], results, f"primary-{name}",
@@ -167,7 +167,7 @@ def to_report(plan: DataPlan, comparisons: Sequence[Comparison], disclosures: It
             others.append(_item(plan, found, results, f"metric-{metric}-{other}"))
         elif metric == plan.primary.name:
             others.append(_item(plan, found, results, f"ablation-{arm}"))
-    disclosed = [Telling(id=f"told-{number}", text=text) for number, text in enumerate(disclosures, 1) if text]
+    disclosed = [RequiredStatement(id=f"told-{n}", text=text) for n, text in enumerate(disclosures, 1) if text]
     outcomes = {one.verdict for one in comparisons
                 if one.metric == plan.primary.name and _is_method(plan, arm_of(one.subject))}
     text = "The primary metric improved nowhere: that the method is better was not borne out"
@@ -175,11 +175,11 @@ def to_report(plan: DataPlan, comparisons: Sequence[Comparison], disclosures: It
         text = "The record holds no paired comparison of the primary metric, so no effect may be claimed"
     elif outcomes == {"unknown"}:
         text = "The replicates leave the primary metric open everywhere: nothing is shown for or against the hypothesis"
-    hypothesis = [] if "improved" in outcomes else [Telling(id="hypothesis", text=text, abstract=True)]
+    hypothesis = [] if "improved" in outcomes else [RequiredStatement(id="hypothesis", text=text, abstract=True)]
     return (*primary, *hypothesis, *others, *disclosed)
 
 
-def is_disclosure(one: Telling) -> bool:
+def is_disclosure(one: RequiredStatement) -> bool:
     """Whether it is about the run, and not an outcome."""
     return not one.keys and not one.abstract
 
@@ -190,7 +190,7 @@ def unreported(draft: Draft, inputs: WriteInputs) -> Iterator[str]:
     claims = {key.claim for use in printed if (key := ClaimKey.parse(use.key)) is not None}
     verdicts = {one.key: one.verdict for one in inputs.comparisons}
     results = {line.key for line in inputs.results}
-    for item in inputs.tellings:
+    for item in inputs.statements:
         against = [key for key in item.keys if item.abstract and verdicts.get(key) in _AGAINST]
         sizes = [Use("result", f"{key}.mde") for key in against
                  if verdicts[key] == "no measurable difference" and f"{key}.mde" in results]
@@ -203,7 +203,7 @@ def unreported(draft: Draft, inputs: WriteInputs) -> Iterator[str]:
 
 
 def _item(plan: DataPlan, found: Sequence[Comparison], results: Collection[str], name: str, *,
-          abstract: bool = False) -> Telling:
+          abstract: bool = False) -> RequiredStatement:
     several = len({one.dataset for one in found}) > 1
     places: dict[Called, list[str]] = {verdict: [] for verdict in _ORDER}
     for one in found:
@@ -214,7 +214,7 @@ def _item(plan: DataPlan, found: Sequence[Comparison], results: Collection[str],
         places[one.verdict].append(" ".join(part for part in parts if part))
     verdicts = [f"{verdict} {', '.join(of)}".strip() for verdict, of in places.items() if of]
     metric = next((one.title or one.name for one in plan.metrics if one.name == found[0].metric), found[0].metric)
-    return Telling(id=name, abstract=abstract, keys=tuple(one.key for one in found), text=(
+    return RequiredStatement(id=name, abstract=abstract, keys=tuple(one.key for one in found), text=(
         f"{metric}{'' if several else f' on {found[0].dataset}'}, {arm_of(found[0].subject)} against "
         f"{arm_of(found[0].partner)}: {'; '.join(verdicts)}"))
 

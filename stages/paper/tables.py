@@ -34,7 +34,7 @@ def tables(claims: Sequence[Claim], plan: DataPlan, facts: Sequence[DatasetFacts
         made.append(Table("main", tabular, (
             f"{titles.metric(plan.primary)} on {split} data ({_direction(plan.primary)}): mean $\\pm$ standard "
             f"deviation over $n$ replicates with different seeds, and in brackets the {recorded('95%')} Student $t$ "
-            f"interval of the mean: what training again would change, not other test examples. {COMPARED}"
+            f"interval of the mean: the variation due to retraining, not to the choice of test examples. {COMPARED}"
             f"{_notes(tabular, chosen, titles)}")))
     metrics = [metric for metric in plan.metrics[1:] if any(one.name == metric.name for one in compared)]
     if metrics:

@@ -115,7 +115,7 @@ async def _compile(work: Path, made: Sources, parts: PaperParts, template: Templ
         *findings.of_log(log, made.files["paper.tex"]), *too_long, *_type3(fonts.output), *style), filled)
 
 
-def _failure(ran: tex.Ran, work: Path, timeout: float) -> str:
+def _failure(ran: tex.ProcessResult, work: Path, timeout: float) -> str:
     """Why there is no PDF; empty where there is one, also if its references never settled."""
     if ran.timed_out:
         return f"TeX did not end within {timeout:g} s and was killed: something in the text loops"

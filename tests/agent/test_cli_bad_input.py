@@ -142,7 +142,7 @@ def test_a_name_that_is_taken(place: Path, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "", "with space", "x" * 81])
 def test_a_name_that_is_no_folder_name(place: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    assert "is not fit for a folder" in refused(capsys, "run", "--idea", "idea.json", "--name", name)
+    assert "cannot name a folder" in refused(capsys, "run", "--idea", "idea.json", "--name", name)
 
 
 def test_a_runs_folder_that_is_a_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +161,7 @@ def test_a_folder_that_is_no_run(place: Path, capsys: pytest.CaptureFixture[str]
     (place / "broken" / "run.db").write_text("this is no database, but long enough to look like one" * 20)
     assert "there is no folder" in refused(capsys, command, "nowhere")
     assert "is a file" in refused(capsys, command, "idea.json")
-    assert "is no run" in refused(capsys, command, "empty")
+    assert "is not a run" in refused(capsys, command, "empty")
     assert "broken/run.db" in refused(capsys, command, "broken")
     assert "Missing argument 'RUN'" in refused(capsys, command)
 
@@ -170,7 +170,7 @@ def test_what_is_neither_a_run_nor_a_paper(place: Path, capsys: pytest.CaptureFi
     (place / "empty").mkdir()
     assert "there is no" in refused(capsys, "audit", "nowhere")
     assert "idea.json is not a paper that can be read: give *.pdf" in refused(capsys, "audit", "idea.json")
-    assert "is no run" in refused(capsys, "audit", "empty")
+    assert "is not a run" in refused(capsys, "audit", "empty")
 
 
 @pytest.mark.parametrize("arguments", [["none.py"], ["."], ["idea.json", "--timeout", "soon"]])

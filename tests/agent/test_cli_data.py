@@ -51,7 +51,7 @@ BAD: dict[str, tuple[Callable[[], object], str, str]] = {
                      "a/000.png cannot be read as an image"),
     "no form": (lambda: None, "bad", "data 'bad' is not NAME=PATH"),
     "unknown option": (lambda: None, "bad=x.csv,tagret=good", "there is no option 'tagret'"),
-    "bundled name": (lambda: None, f"iris=fields.csv,{OPTIONS}", "a dataset that comes with us has that name"),
+    "bundled name": (lambda: None, f"iris=fields.csv,{OPTIONS}", "a bundled dataset has that name"),
 }
 
 

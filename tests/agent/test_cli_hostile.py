@@ -67,7 +67,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> 
 
 RUN = [
     (["--time-limit", "12hours"], "'12hours'; write 12h, 90m, 1h30m, 45s or seconds"),
-    (["--time-limit", ""], "is no duration: ''"), (["--time-limit", "nan"], "is no duration"),
+    (["--time-limit", ""], "is not a duration: ''"), (["--time-limit", "nan"], "is not a duration"),
     (["--seed", "abc"], "'--seed': Input should be a valid integer"), (["--seed", "9" * 30], "'seed'"),
     (["--budget-usd", "nan"], "finite"), (["--gpu-hours", "much"], "'--gpu-hours': Input should be a valid number"),
     (["--set", "sandbox.timeout=.inf"], "finite"), (["--set", "search.debug_prob=.inf"], "finite"),
@@ -99,7 +99,7 @@ def test_what_a_run_is_given(
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    (["status", "blank"], "no record of a run: the file is empty"), (["exec", "binary"], "in UTF-8"),
+    (["status", "blank"], "not the record of a run: the file is empty"), (["exec", "binary"], "in UTF-8"),
     (["exec", "x.py", "--timeout", "5minutes"], "write 90s, 5m"), (["exec", "folder"], "there is no file"),
     (["exec", "x.py", "--set", "sandbox.python=/no/python"], "cannot run '/no/python'"),
     (["bib", "check", "idea.json"], "holds no BibTeX entry"),
@@ -128,7 +128,7 @@ def test_the_offline_model_that_was_named_is_told_to_read_no_papers(
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    (["export", "RUN", "--html", "none/page.html"], "none is no folder; make it first"),
+    (["export", "RUN", "--html", "none/page.html"], "none is not a folder; make it first"),
     (["export", "RUN", "--tree", "folder"], "is a folder"), (["export", "RUN", "--zip", "/proc/x.zip"], "/proc"),
     (["note", "RUN", "try fewer rows"], "scientist branch RUN --from NODE|STAGE --note TEXT"),
     (["mark", "RUN", "n0001", "--reason", "it leaks"], "scientist branch RUN --from NODE|STAGE"),
@@ -155,7 +155,7 @@ def test_the_fields_of_an_idea_in_any_spelling(place: Path, spell: Callable[[str
 
 def test_a_field_of_an_idea_that_stands_there_twice(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("twice.json").write_text(json.dumps({**IDEA, "title": "Another"}))
-    assert "Title stands there twice, once as 'title'" in said(capsys, "run", "--idea", "twice.json")
+    assert "Title is given twice, once as 'title'" in said(capsys, "run", "--idea", "twice.json")
 
 
 def test_a_dry_run_against_a_server_that_is_away(

@@ -106,7 +106,7 @@ def test_a_machine_without_a_gpu_is_fine_unless_one_was_asked_for(bin: Path) -> 
 @pytest.mark.parametrize(("torch", "device", "expected", "words"), [
     ("""echo '["12.8", ["H200"]]'""", "cuda", "ok", "H200"),
     ("""echo '["12.8", ["H200"]]'""", "cpu", "warning", "will not use it"),
-    ("echo '[null, []]'", "cuda", "fault", "torch sees none"), ("echo '[null, []]'", "cpu", "warning", "driver is"),
+    ("echo '[null, []]'", "cuda", "fault", "torch sees no GPU"), ("echo '[null, []]'", "cpu", "warning", "driver is"),
     ("echo no libcuda >&2; exit 1", "cuda", "fault", "could not be asked: no libcuda"),
     ("exec /bin/sleep 20", "cpu", "warning", "timed out"),
 ])
@@ -269,7 +269,7 @@ def test_the_command_prints_a_line_a_check_and_makes_no_folder(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-indeed")
     code = main(["doctor", "--runs", str(tmp_path / "runs")])
     out = capsys.readouterr().out.splitlines()
-    assert len(out) == 11 and "not asked" in out[-1]
+    assert len(out) == 11 and "not checked" in out[-1]
     assert all(line.split()[0] in ("ok", "warning", "fault") for line in out[:-1])
     assert code == (5 if any(line.startswith("fault") for line in out) else 0)
     assert "secret" not in "".join(out) and not (tmp_path / "runs").exists()

@@ -192,7 +192,7 @@ def test_a_context_is_probed_with_one_prompt_as_long_as_the_longest_of_a_run() -
 
 def test_a_server_that_truncates_silently_is_found_out() -> None:
     found = examined([reader(remembers=20_000)], probe=True)["context"]
-    assert found.grade == "warning" and "was not read whole" in found.found
+    assert found.grade == "warning" and "was not read in full" in found.found
     assert "OLLAMA_CONTEXT_LENGTH" in found.fix
 
 
@@ -256,14 +256,14 @@ def test_an_answer_of_nothing_is_one_line(capsys: pytest.CaptureFixture[str]) ->
 
     with OpenAIServer([nothing]) as server:
         assert main(["doctor", "--model", "openai-chat:m", "--base-url", server.url]) == 5
-    assert "answered with something that is no answer" in capsys.readouterr().out
+    assert "sent something that is not an answer" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("quick")
 def test_a_model_at_fault_is_exit_5(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--model", "openai-chat:m", "--base-url", "http://127.0.0.1:1/v1"]) == 5
     assert main(["doctor", "--model", "nonsense"]) == 5
-    assert "is no model name" in capsys.readouterr().out
+    assert "is not a model name" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("quick")

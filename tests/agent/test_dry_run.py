@@ -117,7 +117,7 @@ def test_a_study_that_its_model_cannot_read_is_refused_before_any_experiment(
         assert main(["run", "--idea", str(IDEA), *given, *dry]) == 2
         assert len(server.requests) == 1, "the planner alone was asked"
     err = capsys.readouterr().err.strip().splitlines()[-1]
-    assert "role 'code' takes about" in err and "the model reads 24000" in err and "the data plan 5" in err
+    assert "role 'code' takes about" in err and "the model's context is 24000" in err and "the data plan 5" in err
     assert not list(Path.cwd().glob("runs/*"))
     shutil.rmtree("runs", ignore_errors=True)
 

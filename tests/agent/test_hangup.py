@@ -59,5 +59,5 @@ def test_a_terminal_that_is_closed_stops_the_run_gently(tmp_path: Path) -> None:
         raise
     ended = read_state(run).ended
     assert code == 130 and ended is not None and ended.exit_code == 130
-    assert ended.reason.startswith("stopped as its terminal was closed")
+    assert ended.reason.startswith("stopped because its terminal was closed")
     assert not list(run.glob("crash-*"))

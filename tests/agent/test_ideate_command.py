@@ -102,7 +102,7 @@ def test_hostile_topics(place: Path, capsys: pytest.CaptureFixture[str], content
 
 @pytest.mark.parametrize(("more", "words"), [
     (("-n", "0"), "1 to 50"), (("-n", "51"), "1 to 50"), (("--rounds", "0"), "nothing is looked up"),
-    (("--steps", "paper"), "name one or more of idea"), (("--context", "none"), "is no folder"),
+    (("--steps", "paper"), "name one or more of idea"), (("--context", "none"), "is not a folder"),
     (("--out", "."), "is not empty")])
 def test_bad_orders(place: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...], words: str) -> None:
     assert words in refused(capsys, *more)

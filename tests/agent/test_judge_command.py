@@ -137,7 +137,7 @@ def test_a_provider_that_cannot_keep_to_the_rubric_gives_no_judgement(
 @pytest.mark.parametrize(("arguments", "words"), [
     (["none.pdf"], "there is no none.pdf"), (["."], "is a folder and no run"), (["own.toml"], "give *.pdf"),
     (["p.md", "--rubric", "none.toml"], "cannot read the rubric none.toml"),
-    (["p.md", "--rubric", "p.md"], "is not TOML"), (["p.md", "--model", "nonsense"], "is no model name"),
+    (["p.md", "--rubric", "p.md"], "is not TOML"), (["p.md", "--model", "nonsense"], "is not a model name"),
     ([], "Missing argument 'PAPER|RUN'"),
 ])
 def test_what_cannot_be_judged_is_refused(

@@ -29,7 +29,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "p.md").write_text(f"# Rain\n\n{BODY}\n")
     for name, value in {"TIMEOUT": "1", "RETRIES": "1", "OUTPUT_RETRIES": "1"}.items():
         monkeypatch.setenv(f"SCIENTIST_MODELS__{name}", value)
-    monkeypatch.setattr("models.patience.RETRY_WAIT", 0.1)
+    monkeypatch.setattr("models.transport.RETRY_WAIT", 0.1)
     return tmp_path
 
 

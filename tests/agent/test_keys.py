@@ -13,7 +13,7 @@ from typing import ClassVar
 import pytest
 
 from agent.cli import main
-from models import patience
+from models import transport
 from models.offline.researcher import OfflineResearcher
 
 pytestmark = pytest.mark.slow
@@ -65,7 +65,7 @@ def test_a_failing_run_leaves_its_key_nowhere(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setattr(Echo, "status", status)
-    monkeypatch.setattr(patience, "RETRY_WAIT", 0)
+    monkeypatch.setattr(transport, "RETRY_WAIT", 0)
     Path("idea.json").write_text(json.dumps(IDEA))
     caplog.set_level(logging.DEBUG)
     code = main(["run", "--idea", "idea.json", "--model", "openai-chat:m", "--base-url", server, "--name", "failing",

@@ -173,7 +173,7 @@ def test_notes_and_marks_are_kept_for_the_next_resume(tmp_path: Path, capsys: py
     folder = written(tmp_path / "calm", told())
     assert main(["note", str(folder), "try fewer rows"]) == 0
     assert main(["mark", str(folder), "n0002", "--reason", "leaks"]) == 0
-    assert capsys.readouterr().out.count("kept, and taken by the next 'scientist resume") == 2
+    assert capsys.readouterr().out.count("kept for the next 'scientist resume") == 2
     steering, _ = process(EventLog(folder / "run.db"), left=control.names(folder))
     steering.look()
     state = read_state(folder)
@@ -185,7 +185,7 @@ def test_a_busy_process_is_not_waited_for(tmp_path: Path, capsys: pytest.Capture
     folder = written(tmp_path / "calm", told())
     with hold(folder):
         assert main(["pause", str(folder), "--reason", "look at n0003"]) == 0
-    assert "not taken yet" in capsys.readouterr().out
+    assert "not yet received" in capsys.readouterr().out
     [file] = RunFolder(folder).control.iterdir()
     command = Commanded.model_validate_json(file.read_text())
     assert (command.verb, command.text, command.by) == ("pause", "look at n0003", control.user())

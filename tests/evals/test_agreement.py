@@ -196,7 +196,7 @@ def test_headers_are_read_without_case_and_space(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("humans", "judge", "words"), [
     ("", "", "has no rows under a header"), ("a,b\n1,2\n", "", "has no column 'reviewer_id', only a, b"),
     ("reviewer_id,model_name,workshop_name\n1,m,t\n", "", "has no column with scores"),
-    ("H1,m,t,x\n", "", "row 2: overall is 'x', which is no number"), ("H1,m,t,\n", "", "is '', which is no number"),
+    ("H1,m,t,x\n", "", "row 2: overall is 'x', which is not a number"), ("H1,m,t,\n", "", "is '', which is not"),
     ("H1,m,t,11\n", "", "is 11, outside the scale 1-10"), ("H1,m,t,nan\n", "", "is nan, outside the scale"),
     ("H1,m,,5\n", "", "row 2: workshop_name is empty"), ("H1,m,t\n", "", "row 2 has 3 cells under 4 columns"),
     ("reviewer_id,model_name,workshop_name,A,a\n1,m,t,1,1\n", "", "has the column 'a' twice"),

@@ -178,7 +178,7 @@ def test_each_step_is_judged_by_its_rubric_and_against_the_task(
     (["--tasks", "tasks", "--only", "x*"], "none of the 2 tasks in tasks is named so, as noise"),
     (["--tasks", "tasks", "--steps", "idea,poem"], "name one or more of idea, proposal, experiment, paper"),
     (["--tasks", "tasks", "--steps", ""], "name one or more"),
-    (["--tasks", "tasks", "--model", "nonsense"], "is no model name"),
+    (["--tasks", "tasks", "--model", "nonsense"], "is not a model name"),
     (["--tasks", "tasks", "--out", "tasks/noise.md"], "is a file"),
 ])
 def test_what_cannot_be_benched_is_refused(

@@ -104,7 +104,7 @@ def test_orders_to_the_judge_do_not_reach_it(
 @pytest.mark.parametrize(("arguments", "words"), [
     (["one"], "1 run(s) given: compare 2 to 8"), (["one", "one"], "a run is given twice"),
     (["one", "none"], "there is no folder none"), (["one", "two", "--model", "offline"], "cannot read papers"),
-    (["one", "two", "--model", "nonsense"], "is no model name"),
+    (["one", "two", "--model", "nonsense"], "is not a model name"),
 ])
 def test_what_cannot_be_compared_is_refused(
     runs: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str

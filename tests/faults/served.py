@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from agent.settings import Settings, compose
-from models import patience
+from models import transport
 from models.backend import Backend, ModelRequest, Reply
 from models.failover import open_backend
 from models.ledger import request_sha256
@@ -97,12 +97,12 @@ def noting_behind_the_door(noted: Path) -> Generator[ModuleType]:
         return Noting(open_backend(models), noted)
 
     run.open_backend = opened
-    waited, patience.RETRY_WAIT = patience.RETRY_WAIT, 0.01  # pyright: ignore[reportConstantRedefinition]
+    waited, transport.RETRY_WAIT = transport.RETRY_WAIT, 0.01  # pyright: ignore[reportConstantRedefinition]
     try:
         yield run
     finally:
         run.open_backend = open_backend
-        patience.RETRY_WAIT = waited  # pyright: ignore[reportConstantRedefinition]
+        transport.RETRY_WAIT = waited  # pyright: ignore[reportConstantRedefinition]
 
 
 def silent(event: Event, state: RunState) -> None:

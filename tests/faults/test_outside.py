@@ -199,7 +199,7 @@ def test_a_run_on_a_full_disk_says_so_and_goes_on_when_there_is_room(disk: Path,
     noted = tmp_path / "noted"
     with OpenAIServer(studying(noted)) as server:
         with pytest.raises(Exception, match=r"No space left|disk is full|disk I/O error") as caught:
-            start(disk, "run", served_settings(server.url), noted)
+            start(disk, "run", served_settings(server.url, min_free_gb=0), noted)
         assert type(caught.value).__name__ in ("RecordError", "ExecutorError", "DiskFullError"), caught.value
         before = read_state(disk / "run")
         assert all(node.failure is None or "No space" not in node.failure.message for node in before.nodes.values())

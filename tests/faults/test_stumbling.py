@@ -54,4 +54,4 @@ def test_the_same_traceback_in_three_nodes_is_exit_1_and_can_be_resumed(
     assert "LookupError" in json.dumps(json.loads(capsys.readouterr().out)["errors"])
     command("resume", "runs/r", "--time-limit", "1s")  # the mended program goes on; what is left of the search is cut
     assert len(read_events(Path("runs/r/run.db"))) > events + 2
-    assert not read_state(Path("runs/r")).stumbled
+    assert not read_state(Path("runs/r")).internal_faults

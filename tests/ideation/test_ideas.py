@@ -196,8 +196,8 @@ def test_the_same_work_of_two_sources_is_one_and_has_its_abstract() -> None:
     ({"data": (DataNeed(name="svhn", source="catalogue"),)}, "no dataset 'svhn'"),
     ({"data": (DataNeed(name="digits", source="own"),)}, "no dataset 'digits'"),
     ({"data": (DataNeed(name="a/b", source="hub"),)}, "on the hub"),
-    ({"data": (DataNeed(name="../etc", source="hub"),)}, "no dataset of the hub"),
-    ({"data": (DataNeed(name="clinic", source="other"),)}, "cannot be had")])
+    ({"data": (DataNeed(name="../etc", source="hub"),)}, "not a dataset of the hub"),
+    ({"data": (DataNeed(name="clinic", source="other"),)}, "is not available")])
 def test_what_does_not_fit_is_said(change: dict[str, object], why: str) -> None:
     fit = fit_of(ESTIMATE.model_copy(update=change), MEANS)
     assert not fit.fits and any(why in one for one in fit.why)

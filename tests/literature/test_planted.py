@@ -118,7 +118,7 @@ async def test_one_work_under_two_keys_is_merged_with_a_note():
 
 
 @pytest.mark.parametrize(("text", "sign"), [
-    ("@misc{a, title={x}}\n\n@misc{a, title={y}}", "line 3: the key 'a' stands twice"),
+    ("@misc{a, title={x}}\n\n@misc{a, title={y}}", "line 3: the key 'a' is used twice"),
     ("@misc{a, title={x}, title={y}}", "the field title twice"),
     ("@misc{a, title={x}\n", "line 1: an entry that cannot be read"),
     ("@misc{a b, title={x}}", "the key 'a b'"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pydantic_ai import models as pydantic_ai_models
 
-from models import patience
+from models import transport
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def no_model_requests(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests that failed on their way are sent again at once."""
-    monkeypatch.setattr(patience, "RETRY_WAIT", 0.0)
+    monkeypatch.setattr(transport, "RETRY_WAIT", 0.0)
 
 
 @pytest.fixture

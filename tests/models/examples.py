@@ -19,8 +19,8 @@ from models.roles.coding import (
     InFlight,
     NodeBrief,
     NodeLine,
+    OmittedNodes,
     Program,
-    Rest,
     Tables,
 )
 from models.roles.exhibits import Exhibit, Pages, PreferInputs, ShownPaper
@@ -28,7 +28,7 @@ from models.roles.figures import (
     ArrayBrief,
     FigureReviewInputs,
     FiguresInputs,
-    House,
+    FigureStyle,
     Mention,
     PlacedFigure,
     PlotInputs,
@@ -46,8 +46,8 @@ from models.roles.writing import (
     PlannedAbstract,
     PlannedSection,
     Reference,
+    RequiredStatement,
     SectionInputs,
-    Telling,
     WriteInputs,
 )
 from record.ablation import Ablation
@@ -159,7 +159,7 @@ CODE = CodeInputs(
     tables=TABLES, lab_reference=LAB, packages=("numpy 2.4.6", "torch 2.13.0"),
     siblings=(NodeLine(id="n4", kind="tune", varies="LEARNING_RATE=0.1", outcome="digits plain 0.7"),
               NodeLine(id="n7", kind="tune", varies="EPOCHS=900", outcome="it took 120 s", error="timeout")),
-    rest=Rest(worked=3, failed={"shape": 2, "no answer": 1}, tried=("EPOCHS=5", "WIDTH=8"), more=1),
+    rest=OmittedNodes(worked=3, failed={"shape": 2, "no answer": 1}, tried=("EPOCHS=5", "WIDTH=8"), more=1),
     earlier=(SUMMARY,), notes=("Prefer small networks.",), duty=DUTY,
     in_flight=(InFlight(id="n5", kind="tune"), InFlight(id="n6", kind="debug")), retry_seconds=180.0, rate=RATE,
 )
@@ -177,9 +177,9 @@ WRITE = WriteInputs(
     literals=("95", "10"), page_limit=4, winner_plan="A two-layer network.",
     winner_code={"experiment.py": "LEARNING_RATE = 0.01\n"},
     disclosures=("One replicate failed.",), branch=BRANCH,
-    tellings=(Telling(id="primary-digits", text="accuracy on digits, margin against plain: unknown n50", keys=("c1",),
-                      abstract=True),
-              Telling(id="told-1", text="One replicate failed.")),
+    statements=(RequiredStatement(id="primary-digits", text="accuracy on digits, margin against plain: unknown n50",
+                                  keys=("c1",), abstract=True),
+                RequiredStatement(id="told-1", text="One replicate failed.")),
 )
 OUTLINE = PaperOutline(
     title="Margins", abstract=PlannedAbstract(claim="The replicates leave it open.", tells=("primary-digits",)),
@@ -248,7 +248,7 @@ INPUTS: dict[str, BaseModel] = {
         complaints=("loss-curves: the legend covers data",),
         previous="pass\n",
         keep=("accuracy-by-size",), synthetic=("rings",),
-        house=House(text_width=6.75, column_width=3.25, reference="`save(figure, name)`: writes both files"),
+        style=FigureStyle(text_width=6.75, column_width=3.25, reference="`save(figure, name)`: writes both files"),
     ),
     "figure_review": FigureReviewInputs(
         data_plan=PLAN, title="Margins", page_limit=4, pages=5, over=0.4,
@@ -262,7 +262,7 @@ INPUTS: dict[str, BaseModel] = {
     "write": SectionInputs(
         inputs=WRITE, outline=OUTLINE, asked=("Results",), abstract=True, results=WRITE.results, setups=WRITE.setups,
         comparisons=WRITE.comparisons, figures=WRITE.figures, tables=WRITE.tables, references=WRITE.references,
-        tellings=WRITE.tellings, written=(Section(title="Introduction", body="Margins \\ldots"),)),
+        statements=WRITE.statements, written=(Section(title="Introduction", body="Margins \\ldots"),)),
     "reflect": ReflectInputs(
         inputs=WRITE, results=WRITE.results, comparisons=WRITE.comparisons, pages=5,
         violations=("untied number 0.83 in Experiments",), compile_findings=("Overfull \\hbox",),

@@ -202,7 +202,7 @@ def test_gpu_hours_without_a_gpu_are_refused() -> None:
 
 
 def cut(tokens: int) -> AnswerCut:
-    return AnswerCut(f"m: the answer was cut at {tokens} tokens", tokens=tokens, retries=1,
+    return AnswerCut(f"m: the answer was truncated at {tokens} tokens", tokens=tokens, retries=1,
                      usage=Usage(input_tokens=100, output_tokens=tokens, usd=0.01))
 
 

@@ -122,7 +122,7 @@ async def test_without_a_model_for_pictures_nobody_looks() -> None:
 
 
 def test_a_wrong_name_of_any_role_is_found_before_anything_is_asked() -> None:
-    with pytest.raises(ModelConfigError, match="is no model name"):
+    with pytest.raises(ModelConfigError, match="is not a model name"):
         open_backend(settings(judge="nonsense"))
     with pytest.raises(ModelConfigError, match="unknown provider"):
         open_backend(settings(fallbacks=["nobody:m"]))

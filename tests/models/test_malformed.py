@@ -166,7 +166,7 @@ async def test_what_is_no_answer_may_have_to_be_paid_and_is_asked_for_twice_at_m
     def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         return 200, without_answer("chat")
 
-    with JsonServer(answer) as server, pytest.raises(ModelUnavailable, match="something that is no answer") as caught:
+    with JsonServer(answer) as server, pytest.raises(ModelUnavailable, match="that is not an answer") as caught:
         await open_backend(ModelSettings(name="openai-chat:m", base_url=f"{server.url}/v1", context_tokens=100_000,
                                          retries=5)).answer(QUESTION)
     assert len(server.posted) == 2 and caught.value.billed

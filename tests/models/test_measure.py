@@ -5,13 +5,13 @@ from __future__ import annotations
 from benchmarks.prompts import Call, common, shared
 from record.events.running import Answered
 from record.nouns.decisions import CallKey, Usage
-from record.prompts import Asked
+from record.prompts import PromptRecord
 
 
 def call(system: str, user: str, model: str = "m") -> Call:
     answered = Answered(key=CallKey(decision=1, attempt=0, role="code", ordinal=0), request_sha256="0" * 64,
                         model=model, answer={"text": "yes"}, usage=Usage(), seconds=0)
-    return Call(answered, Asked.model_validate(
+    return Call(answered, PromptRecord.model_validate(
         {"asked": model, "role": "code", "system": system, "user": user, "images": (), "schema": {}}))
 
 

@@ -39,10 +39,10 @@ def test_names_that_are_right(name: str, base_url: str | None, address: Address)
 @pytest.mark.parametrize(
     ("name", "base_url", "said"),
     [
-        ("gpt-4o", None, "is no model name; write 'offline' or PROVIDER:MODEL"),
-        ("", None, "is no model name"),
-        ("openai:", None, "is no model name"),
-        ("openai:a b", None, "is no model name"),
+        ("gpt-4o", None, "is not a model name; write 'offline' or PROVIDER:MODEL"),
+        ("", None, "is not a model name"),
+        ("openai:", None, "is not a model name"),
+        ("openai:a b", None, "is not a model name"),
         ("parrot:polly", None, "unknown provider 'parrot'; known are openai, "),
         ("parrot:polly", "http://h/v1", "write 'openai-chat:polly'"),
         ("openrouter:m", "http://h/v1", "write 'openai-chat:m' for an OpenAI-compatible server"),

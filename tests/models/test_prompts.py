@@ -25,12 +25,12 @@ from models.roles.assessing import (
     Selection,
     Statistic,
 )
-from models.roles.coding import CodeInputs, Duty, InFlight, NodeBrief, NodeLine, Rest
+from models.roles.coding import CodeInputs, Duty, InFlight, NodeBrief, NodeLine, OmittedNodes
 from models.roles.exhibits import Exhibit, ShownPaper
 from models.roles.figures import FIGURES, PLOT, VISION, ArrayBrief, Mention, PlacedFigure, PlotInputs, VisionInputs
 from models.roles.judge import MOST_DIMENSIONS, Band, Dimension, Rubric, Scale
 from models.roles.revising import REFLECT, ReflectInputs
-from models.roles.writing import ClaimLine, Reference, SectionInputs, Telling
+from models.roles.writing import ClaimLine, Reference, RequiredStatement, SectionInputs
 from record.nouns.data import Measurement, MetricSpec
 from record.nouns.figures import FigureReview
 from record.nouns.nodes import BranchStep, NodeKind, StageName, StageSummary
@@ -208,7 +208,7 @@ def huge() -> dict[str, BaseModel]:
         "measurements": measured, "failure": failure, "next_step": LONG,
     })
     siblings = tuple(NodeLine(id=f"n{i}", kind="tune", varies=LONG, outcome=LONG) for i in range(500))
-    rest = Rest(worked=9, failed={"shape": 9}, tried=(LONG,) * 500, more=9)
+    rest = OmittedNodes(worked=9, failed={"shape": 9}, tried=(LONG,) * 500, more=9)
     contender = NodeBrief(
         kind="improve", id="n1", plan=LONG, varies=LONG, files={"experiment.py": "pass"},
         measurements=measured, analysis=LONG)
@@ -233,7 +233,7 @@ def huge() -> dict[str, BaseModel]:
     write = WRITE.model_copy(update={
         "idea": idea, "results": claims, "setups": claims, "winner_plan": LONG,
         "disclosures": (LONG,) * 500, "summaries": (summary,) * 4, "branch": (step,) * 99,
-        "tellings": (Telling(id="told-1", text=LONG[:600]),) * 500,
+        "statements": (RequiredStatement(id="told-1", text=LONG[:600]),) * 500,
         "references": (Reference(key="k", title=LONG, authors=LONG, year="2020", note=LONG, abstract=LONG),) * 99,
     })
     shown = PlacedFigure(
@@ -255,7 +255,7 @@ def huge() -> dict[str, BaseModel]:
                     "differences": (contrast,) * 3000, "selection": selection},
         "figures": {"arrays": arrays, "statistics": statistics},
         "outline": {"inputs": write},
-        "write": {"inputs": write, "results": claims, "setups": claims, "tellings": write.tellings,
+        "write": {"inputs": write, "results": claims, "setups": claims, "statements": write.statements,
                   "written": (Section(title="T", body=LONG[:6000]),) * 12},
         "reflect": {"inputs": write, "results": claims, "violations": (LONG,) * 999, "compile_findings": (LONG,) * 999},
         "ablation_plan": {"method": parent, "complaints": (LONG,) * 99, "notes": (LONG,) * 99},

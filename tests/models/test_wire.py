@@ -302,7 +302,7 @@ async def test_a_model_that_takes_no_pictures_is_not_shown_any_again(code: int, 
         backend = opened("openai:m", base_url=f"{server.url}/v1")
         assert backend.sees
         for _ in range(2):
-            with pytest.raises(ImagesRefused, match="openai:m takes no pictures"):
+            with pytest.raises(ImagesRefused, match="openai:m accepts no images"):
                 await backend.answer(request(images=(PICTURE,)))
         assert not backend.sees
         assert (await backend.answer(request())).output == Count(value=3)

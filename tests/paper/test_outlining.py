@@ -36,7 +36,7 @@ def inputs_of(verdict: Verdict = "no measurable difference", better: bool = True
                  if line.key.startswith("diff/") and line.key.endswith(".ci"))
     given = given.model_copy(update={"results": (*given.results, *keys)})
     told = to_report(given.data_plan, given.comparisons, given.disclosures, {line.key for line in given.results})
-    return given.model_copy(update={"tellings": told, **changes})
+    return given.model_copy(update={"statements": told, **changes})
 
 
 INPUTS = inputs_of()
@@ -114,13 +114,13 @@ def test_sections_are_asked_for_in_order_and_see_what_they_were_planned_with() -
     assert groups(GOOD, 0) == [tuple(titles)] and [len(one) for one in groups(GOOD, 3)][:2] == [3, 3]
     assert [title for one in groups(GOOD, 3) for title in one] == titles
     first = section_inputs(INPUTS, GOOD, ("Introduction",), ())
-    assert first.results == () and first.tables == () and first.tellings == () and not first.abstract
+    assert first.results == () and first.tables == () and first.statements == () and not first.abstract
     results = section_inputs(INPUTS, GOOD, ("Results",), (Section(title="Introduction", body="x"),))
-    told = {key for one in results.tellings for key in one.keys}
+    told = {key for one in results.statements for key in one.keys}
     assert told and {one.key for one in results.comparisons} >= told and results.written
     assert any(line.key.endswith(".mde") for line in results.results) and len(results.results) < len(INPUTS.results)
     last = section_inputs(INPUTS, GOOD, (titles[-1],), ())
-    assert last.abstract and {"primary-digits", "told-1"} <= {one.id for one in last.tellings}
+    assert last.abstract and {"primary-digits", "told-1"} <= {one.id for one in last.statements}
 
 
 def test_answers_are_taken_by_title_or_place_and_what_is_missing_is_empty() -> None:
@@ -138,7 +138,7 @@ def test_answers_are_taken_by_title_or_place_and_what_is_missing_is_empty() -> N
     ("unknown", True, "unknown noise0")])
 def test_every_outcome_is_told_and_a_hypothesis_that_failed(verdict: Verdict, better: bool, said: str) -> None:
     inputs = inputs_of(verdict, better)
-    told = {one.id: one for one in inputs.tellings}
+    told = {one.id: one for one in inputs.statements}
     assert said in told["primary-digits"].text and told["primary-digits"].abstract
     assert ("hypothesis" in told) == (said != "improved noise0")
     assert {"metric-ece-baseline", "ablation-without-smoothing", "told-1"} <= set(told)

@@ -149,7 +149,7 @@ def test_costs_are_told_or_said_to_be_unknown():
     assert r"\rec{0.50} and \rec{1} calls of unknown price" in text
     assert r"write & \rec{1}" in text and "unknown & " in text and "caches" not in text
     state.usage["code"].cached_tokens = 800
-    assert r"Of the input tokens, \rec{800} came out of the providers' caches." in appendix(state, [])
+    assert r"Of the input tokens, \rec{800} were read from the providers' caches." in appendix(state, [])
 
 
 def test_an_appendix_of_an_empty_run_says_so():
@@ -177,7 +177,7 @@ def test_an_entry_that_nobody_verified_is_not_offered(tmp_path: Path):
 
 @pytest.mark.parametrize(("text", "sign"), [
     ("@article{a, title = {open", "line 1: an entry that cannot be read"), ("@article{a b, title={x}}", "'a b'"),
-    ("@misc{a, x={1}}\n@misc{a, x={1}}", "line 2: the key 'a' stands twice"),
+    ("@misc{a, x={1}}\n@misc{a, x={1}}", "line 2: the key 'a' is used twice"),
 ])
 def test_a_library_that_cannot_be_read_says_why(tmp_path: Path, text: str, sign: str):
     (tmp_path / "a.bib").write_text(text)

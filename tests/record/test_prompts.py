@@ -13,7 +13,7 @@ import pytest
 from record import prompts
 from record.events.running import Answered
 from record.nouns.decisions import CallKey, Usage
-from record.prompts import Asked, Kept, keep, prompt_of
+from record.prompts import PromptLookup, PromptRecord, keep, prompt_of
 from record.reading import RecordError
 
 TEXT = json.dumps({"asked": "m at temperature 0.5", "role": "code", "system": "You write code.", "user": "Wröte?\n",
@@ -25,7 +25,7 @@ def answered(text: str = TEXT, *, sha256: str | None = None) -> Answered:
                     request_sha256=sha256 or hashlib.sha256(text.encode()).hexdigest(), seconds=0.0)
 
 
-def planted(run: Path, packed: bytes, text: str = TEXT) -> Kept | None:
+def planted(run: Path, packed: bytes, text: str = TEXT) -> PromptLookup | None:
     """What is read where these bytes lie under the name of a question."""
     folder = run / "prompts"
     folder.mkdir(exist_ok=True)
@@ -39,7 +39,7 @@ def test_a_question_is_kept_and_read_back(tmp_path: Path) -> None:
     assert kept is not None and kept.asked is not None and kept.changed == ""
     assert (kept.asked.system, kept.asked.user) == ("You write code.", "Wröte?\n")
     assert kept.asked.images == ("ab" * 32,) and kept.asked.answer_name == "Program"
-    assert Asked.model_validate_json(TEXT) == kept.asked
+    assert PromptRecord.model_validate_json(TEXT) == kept.asked
 
 
 def test_the_same_question_is_one_file_of_the_same_bytes(tmp_path: Path) -> None:
@@ -75,14 +75,14 @@ def test_what_cannot_be_read_says_so(tmp_path: Path, packed: bytes) -> None:
 def test_a_true_question_of_a_later_form_is_not_called_changed(tmp_path: Path) -> None:
     later = json.dumps({**json.loads(TEXT), "tools": []})
     kept = planted(tmp_path, gzip.compress(later.encode()), later)
-    assert kept == Kept(asked=None, changed="of a form that this version does not know")
+    assert kept == PromptLookup(asked=None, changed="of a form that this version does not know")
 
 
 def test_a_bomb_is_read_to_the_limit_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = planted(tmp_path, gzip.compress(bytes(4 * prompts.LARGEST)))
     assert kept is not None and kept.asked is None and "larger than a question" in kept.changed
     monkeypatch.setattr(prompts, "LARGEST", len(TEXT.encode()))
-    assert planted(tmp_path, gzip.compress(TEXT.encode())) == Kept(asked=Asked.model_validate_json(TEXT))
+    assert planted(tmp_path, gzip.compress(TEXT.encode())) == PromptLookup(asked=PromptRecord.model_validate_json(TEXT))
 
 
 def test_no_link_pipe_or_folder_is_read(tmp_path: Path) -> None:

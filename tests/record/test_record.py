@@ -151,7 +151,7 @@ def test_commands_arrive_in_order_and_rubbish_is_reported(tmp_path: Path) -> Non
     taken = [command for _, command in control.look(tmp_path).commands]
     assert [(one.verb, one.text) for one in taken[:2] if isinstance(one, Commanded)] == [
         ("note", "first"), ("stop", "")]
-    assert isinstance(taken[2], str) and "is no command" in taken[2]
+    assert isinstance(taken[2], str) and "is not a command" in taken[2]
 
 
 def test_write_file_replaces_whole(tmp_path: Path) -> None:
@@ -201,9 +201,9 @@ def test_an_event_that_could_not_be_read_again_is_not_written(tmp_path: Path, va
     log = EventLog(tmp_path / "run.db")
     odd = Proposed.model_construct(node="n0001", decision=1, title="t", plan="p", varies="", source_sha256="",
                                    setups={"A": value}, author="")
-    with pytest.raises(RecordError, match=r"^the event 'proposed' was not recorded, since it could not be read again"):
+    with pytest.raises(RecordError, match=r"^the event 'proposed' was not recorded, because it could not be read back"):
         log.append(odd)
-    with pytest.raises(RecordError, match="could not be read again"):
+    with pytest.raises(RecordError, match="could not be read back"):
         MemoryLog().append(odd)
     log.close()
     assert read_events(tmp_path / "run.db") == []

@@ -59,7 +59,7 @@ def test_nothing_but_plain_small_files_is_opened(tmp_path: Path) -> None:
     began = time.monotonic()
     found = look(tmp_path)
     assert time.monotonic() - began < 1.0, "a pipe is not waited for"
-    assert found.strange == ("1.json", "2.json", "3.json", "4.txt") and "too big" in whys(found)[0]
+    assert found.strange == ("1.json", "2.json", "3.json", "4.txt") and "too large" in whys(found)[0]
     [note] = [one for _, one in found.commands if isinstance(one, Commanded)]
     assert (note.text, note.file, len(note.by)) == ("kept", "7.json", 64)
 
@@ -83,7 +83,7 @@ def write_at(path: Path, text: str) -> Path:
 def test_rubbish_is_told_in_one_line(tmp_path: Path, text: bytes) -> None:
     put(open_folder(tmp_path), "1.json", text)
     [said] = whys(look(tmp_path))
-    assert said.startswith("1.json is no command") and "\n" not in said
+    assert said.startswith("1.json is not a command") and "\n" not in said
 
 
 @pytest.mark.slow

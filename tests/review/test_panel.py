@@ -171,7 +171,7 @@ async def test_pages_go_to_a_model_that_sees_and_a_blind_one_is_asked_without(tm
 
     def script(request: ModelRequest) -> BaseModel:
         if request.images:
-            raise ImagesRefused("it takes no pictures")
+            raise ImagesRefused("it accepts no images")
         assert "Figures are not shown" in request.prompt.user
         return request.output_type.model_validate(given_answer())
 

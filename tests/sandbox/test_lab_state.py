@@ -20,7 +20,7 @@ from sandbox.executor import LocalExecutor
 from sandbox.job import Artifacts, Job, Outcome
 from sandbox.results import hash_artifacts
 from sandbox.scoring import score_sealed
-from sandbox.untrusted import Unfit
+from sandbox.untrusted import BadFile
 from sandbox.workspace import forget_rescued, rescue_checkpoints
 from tests.sandbox.conftest import SETTINGS, Bench, Store, gone
 
@@ -190,7 +190,7 @@ def plant_linked_folder(base: Path) -> None:
 def test_artifacts_that_are_no_plain_files_are_refused(tmp_path: Path, plant: Callable[[Path], object]) -> None:
     (tmp_path / "artifacts").mkdir()
     plant(tmp_path / "artifacts")
-    with pytest.raises(Unfit):
+    with pytest.raises(BadFile):
         hash_artifacts(tmp_path, 1000)
 
 

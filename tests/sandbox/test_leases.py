@@ -128,7 +128,7 @@ async def test_a_process_that_never_ends_keeps_its_gpu_and_the_wait_for_it_has_a
     lease = await ours.acquire()
     nvml.holds[uuid(0)] = {4242: 10**9, 77: 10**9}
     ours.release(lease, [4242])
-    words = rf"^an experiment is over, but still holds {uuid(0)} by process 4242: end it with kill -9; .* with --gpus; "
+    words = rf"^an experiment is over, but still holds {uuid(0)} by process 4242: stop it with kill -9; .* --gpus; "
     with pytest.raises(GpuError, match=words + r"so there is no 1 GPU\(s\) with 2 GB free"):
         await asyncio.wait_for(ours.acquire(), 5.0)
     await ours.close()

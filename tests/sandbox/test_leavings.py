@@ -11,7 +11,7 @@ from PIL import Image
 from record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts
 from sandbox import results
 from sandbox.results import collect_figures, hash_arrays, hash_artifacts, measure
-from sandbox.untrusted import Unfit, remove, write_whole
+from sandbox.untrusted import BadFile, remove, write_whole
 
 LIMIT = 2**20
 EXPERIMENTS = [
@@ -41,7 +41,7 @@ def test_what_cannot_be_read_is_refused_in_words(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     exec(code, {"Path": Path})
-    with pytest.raises(Unfit, match=words):
+    with pytest.raises(BadFile, match=words):
         hash_arrays(tmp_path)
         measure(tmp_path, tmp_path / "labels", seed=0)
 
@@ -86,7 +86,7 @@ def test_facts_of_a_figure_that_could_not_be_read_again_are_left_out(
 def test_artifacts_whose_names_no_record_could_hold_are_refused(tmp_path: Path) -> None:
     (tmp_path / "artifacts" / "net").mkdir(parents=True)
     (tmp_path / "artifacts" / "net" / "caf\udce9").touch()
-    with pytest.raises(Unfit, match=r"artifacts/ holds a file named 'net/caf\\udce9': name it in UTF-8"):
+    with pytest.raises(BadFile, match=r"artifacts/ holds a file named 'net/caf\\udce9': name it in UTF-8"):
         hash_artifacts(tmp_path, LIMIT)
 
 
@@ -103,7 +103,7 @@ def test_what_code_says_last_of_train_and_dev_is_kept_beside_its_results(tmp_pat
 def test_a_large_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "FILE_BYTES", 1000)
     (tmp_path / "measurements.jsonl").write_bytes(b"x" * 2000)
-    with pytest.raises(Unfit, match="holds 2000 bytes, more than the limit of 1000"):
+    with pytest.raises(BadFile, match="holds 2000 bytes, more than the limit of 1000"):
         measure(tmp_path, tmp_path, seed=0)
 
 
@@ -113,9 +113,9 @@ def test_nothing_is_written_or_removed_outside(tmp_path: Path, name: str) -> Non
     folder.mkdir()
     (tmp_path / "elsewhere").mkdir()
     (folder / "linked").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Unfit):
+    with pytest.raises(BadFile):
         write_whole(folder, name, "x")
-    with pytest.raises(Unfit):
+    with pytest.raises(BadFile):
         remove(folder, name)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["elsewhere", "job", "linked"]
 

@@ -25,7 +25,7 @@ from sandbox.datasets import materialise
 from sandbox.errors import SubmissionRefused
 from sandbox.results import MOST_PIXELS, collect_figures, failure_of, hash_arrays, measure
 from sandbox.scoring import seal
-from sandbox.untrusted import Unfit, disarm, load_array
+from sandbox.untrusted import BadFile, disarm, load_array
 from stages.nodes.canvas import Canvas
 
 HEADERS = (
@@ -86,7 +86,7 @@ def truth(labels: Path, dataset: str, split: str) -> Any:
 def test_an_array_with_an_odd_header_is_refused_and_left_out_of_what_is_shown(tmp_path: Path, header: str) -> None:
     (tmp_path / "arrays").mkdir()
     (tmp_path / "arrays" / "a.npy").write_bytes(headed(header))
-    with pytest.raises(Unfit, match=r"arrays/a\.npy"):
+    with pytest.raises(BadFile, match=r"arrays/a\.npy"):
         hash_arrays(tmp_path)
     asyncio.run(Canvas("n", tmp_path / "arrays").briefs())
 
@@ -99,7 +99,7 @@ def test_a_damaged_array_is_read_or_refused(tmp_path: Path, edits: list[tuple[in
     (tmp_path / "arrays" / "a.npy").write_bytes(changed(npy(np.arange(6.0).reshape(2, 3)), edits))
     try:
         hash_arrays(tmp_path)
-    except Unfit:
+    except BadFile:
         return
     assert load_array(tmp_path / "arrays" / "a.npy").size >= 0, "what was hashed can be read"
     asyncio.run(Canvas("n", tmp_path / "arrays").briefs())
@@ -117,7 +117,7 @@ def test_huge_values_have_no_mean_and_no_warning(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", LINES)
 def test_an_odd_line_is_refused_or_left_out_of_code_that_was_cut(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "measurements.jsonl").write_bytes(line)
-    with pytest.raises(Unfit, match=r"measurements\.jsonl line 1 was not written by lab"):
+    with pytest.raises(BadFile, match=r"measurements\.jsonl line 1 was not written by lab"):
         measure(tmp_path, tmp_path, seed=0)
     assert measure(tmp_path, tmp_path, seed=0, cut=True).final == ()
 
@@ -235,7 +235,7 @@ def test_a_failure_of_our_disk_is_no_experiments(number: int) -> None:
 
 
 def test_what_we_stumble_over_is_the_experiments_with_our_traceback() -> None:
-    with pytest.raises(Unfit) as raised:
+    with pytest.raises(BadFile) as raised:
         load_array(Path("/nowhere\0"))
     found = failure_of(ValueError("odd \ud800").with_traceback(raised.value.__traceback__))
     assert "ValueError: odd \\ud800" in found.message and "sandbox/untrusted.py" in found.traceback

@@ -194,7 +194,7 @@ def test_links_pipes_junk_and_repeats_are_refused(store: Store, tmp_path: Path) 
     (tmp_path / "submissions.jsonl").unlink()
     put(tmp_path, 0)
     put(tmp_path, 0, condition="b")
-    assert refused() == ("submission of 'b' for digits/validation claims 0.npz, which is that of another: "
+    assert refused() == ("submission of 'b' for digits/validation claims 0.npz, which belongs to another: "
                          "hand predictions in with lab.submit alone")
 
 

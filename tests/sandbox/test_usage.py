@@ -161,7 +161,7 @@ async def test_a_process_that_never_leaves_the_gpu_ends_the_run_with_its_number(
     machine = Machine(store, tmp_path, haste=20.0)
     await machine.run("a", HOLD)
     [pid] = set(machine.nvml.holds[gpus(1)[0].uuid]) - {77}
-    with pytest.raises(ExecutorError, match=rf"still holds {gpus(1)[0].uuid} by process {pid}: end it with kill -9"):
+    with pytest.raises(ExecutorError, match=rf"still holds {gpus(1)[0].uuid} by process {pid}: stop it with kill -9"):
         await asyncio.wait_for(machine.run("b", TINY), 20.0)
     await machine.executor.close()
 

@@ -208,8 +208,8 @@ def _figure_review(inputs: FigureReviewInputs) -> PaperFigureReviews:
 def _outline(inputs: OutlineInputs) -> PaperOutline:
     """Two sections, the second of which has all that there is."""
     record = inputs.inputs
-    told = tuple(one.id for one in record.tellings)
-    first = tuple(one.id for one in record.tellings if one.abstract)
+    told = tuple(one.id for one in record.statements)
+    first = tuple(one.id for one in record.statements if one.abstract)
     return PaperOutline(
         title="Shrinking class means", abstract=PlannedAbstract(claim="Whether it helps.", tells=first),
         sections=(

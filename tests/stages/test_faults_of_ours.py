@@ -46,9 +46,9 @@ async def test_what_nobody_expected_is_the_nodes_failure_with_our_traceback(tmp_
 
 async def test_the_same_fault_in_three_nodes_ends_the_run(tmp_path: Path) -> None:
     bench, _ = search(tmp_path, lost_figure("n0004", "n0005", "n0006", "n0007", "n0008"), nodes=5)
-    with pytest.raises(SameFaultError, match=r"over n000\d, n000\d, n000\d: FileNotFoundError < stages/.*resumed"):
+    with pytest.raises(SameFaultError, match=r"on n000\d, n000\d, n000\d: FileNotFoundError < stages/.*resumed"):
         await Research(bench).stage("agenda")
-    ((fault, nodes),) = read_state(tmp_path).stumbled.items()
+    ((fault, nodes),) = read_state(tmp_path).internal_faults.items()
     assert len(nodes) >= 3 and "plotting.py" in fault
 
 
@@ -83,10 +83,10 @@ async def test_the_count_survives_a_resume_and_begins_anew_once_it_ended_the_run
     bench, _ = search(tmp_path, lost_figure("n0004", "n0005"), nodes=2)
     await agenda(bench)
     bench.recorder.append(Resumed())
-    (nodes,) = bench.state.stumbled.values()
+    (nodes,) = bench.state.internal_faults.values()
     assert sorted(nodes) == ["n0004", "n0005"], "a kill in between is no mend"
-    fault = next(iter(bench.state.stumbled))
+    fault = next(iter(bench.state.internal_faults))
     bench.recorder.append(Judged(node="n0005", status="buggy", failure=Failure(kind="other", message="", ours=fault)))
-    assert len(bench.state.stumbled[fault]) == 3
+    assert len(bench.state.internal_faults[fault]) == 3
     bench.recorder.append(Resumed())
-    assert bench.state.stumbled == {}, "taken up again after its end, it does not end at once"
+    assert bench.state.internal_faults == {}, "taken up again after its end, it does not end at once"

@@ -90,7 +90,7 @@ class Blind(ScriptedModel):
     async def answer(self, request: ModelRequest) -> Reply:
         if request.images:
             self.shown += 1
-            raise ImagesRefused("it takes no pictures")
+            raise ImagesRefused("it accepts no images")
         return await super().answer(request)
 
 

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from models.client import Models
-from models.roles.figures import FigurePart, FigureReviews, FigureScript, FiguresInputs, House, VisionInputs
+from models.roles.figures import FigurePart, FigureReviews, FigureScript, FiguresInputs, FigureStyle, VisionInputs
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events.papers import FiguresMade
@@ -230,7 +230,7 @@ async def test_one_that_raises_takes_no_other_with_it_and_the_house_style_prints
         FigurePart(name="broken", description="d", code="raise ValueError('no such array')"),
         FigurePart(name="wide", description="d", code='curve(3, "wide")', panels=3)))
     studio = Studio(executor=executor, folder=tmp_path / "paper", canvas=Canvas("n1", inputs={"n1": tmp_path / "n1"}),
-                    statistics=(), style=House(text_width=6.75, column_width=3.25), seconds=120.0)
+                    statistics=(), style=FigureStyle(text_width=6.75, column_width=3.25), seconds=120.0)
     single, broken, wide = await draw_all(studio, script)
 
     assert broken.failure is not None and "no such array" in broken.failure.message and broken.figures == ()

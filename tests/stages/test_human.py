@@ -47,7 +47,7 @@ def test_a_folder_is_code_plots_and_a_plan(tmp_path: Path) -> None:
     ({"experiment_py": "from record.nouns.idea import Idea"}, "imports 'record.nouns.idea'"),
     ({"experiment_py": "import lab._store"}, "imports 'lab._store'"),
     ({"experiment_py": CODE, "README_md": "x" * 5000}, "5000 characters"),
-    ({"experiment_py": "(" * 5000 + ")" * 5000}, "is no Python")])
+    ({"experiment_py": "(" * 5000 + ")" * 5000}, "is not valid Python")])
 def test_a_folder_that_is_not_fit_is_refused_in_one_line(tmp_path: Path, files: dict[str, str], said: str) -> None:
     with pytest.raises(CodeError) as caught:
         read_code(folder(tmp_path / "own", **files), author="Ada")
@@ -73,8 +73,8 @@ def test_links_pipes_and_other_bytes_are_never_read(tmp_path: Path) -> None:
     (linked / "experiment.py").symlink_to(secret)
     os.mkfifo(piped / "experiment.py")
     (bytes_ / "experiment.py").write_bytes(b"\xff\xfe")
-    for place, said in ((linked, "no plain file"), (piped, "no plain file"), (bytes_, "UTF-8"),
-                        (tmp_path / "none", "no folder"), (secret, "no folder")):
+    for place, said in ((linked, "not a plain file"), (piped, "not a plain file"), (bytes_, "UTF-8"),
+                        (tmp_path / "none", "not a folder"), (secret, "not a folder")):
         with pytest.raises(CodeError, match=said):
             read_code(place, author="Ada")
 

@@ -46,14 +46,14 @@ def no_tex(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def planned(inputs: OutlineInputs) -> PaperOutline:
     record, share = inputs.inputs, 1 / len(TITLES)
-    told = tuple(one.id for one in record.tellings)
+    told = tuple(one.id for one in record.statements)
     keys = tuple(line.key for line in record.results if line.key.startswith("diff/") and line.key.endswith(".ci"))
     return PaperOutline(
         title="Smoothing", sections=tuple(PlannedSection(
             title=title, claim="c", share=share, **({"tells": told, "figures": ("loss",), "tables": ("main",),
                                                      "keys": keys} if title == "Results" else {}))
             for title in TITLES),
-        abstract=PlannedAbstract(claim="c", tells=tuple(one.id for one in record.tellings if one.abstract)))
+        abstract=PlannedAbstract(claim="c", tells=tuple(one.id for one in record.statements if one.abstract)))
 
 
 def bodies(inputs: SectionInputs) -> Sections:
@@ -138,7 +138,7 @@ async def test_an_outline_that_leaves_the_primary_comparison_out_is_refused_and_
     assert first.complaints == () and any("'primary-digits' is told in no section" in one for one in second.complaints)
     assert "primary-digits" in desk.model.requests[1].prompt.user and second.previous is not None
     last = desk.model.requests[-1].inputs
-    assert isinstance(last, SectionInputs) and "primary-digits" in {one.id for one in last.tellings}
+    assert isinstance(last, SectionInputs) and "primary-digits" in {one.id for one in last.statements}
 
 
 async def test_a_section_that_was_not_written_is_empty_and_may_be_rewritten(tmp_path: Path) -> None:

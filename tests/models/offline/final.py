@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from models.roles.assessing import Statistic
-from models.roles.figures import FigureScript, House
+from models.roles.figures import FigureScript, FigureStyle
 from review.figures import About, lint_all, refusing
 from sandbox.job import Executor
 from stages.nodes.canvas import Canvas
@@ -20,7 +20,7 @@ async def draw_final(
     """Every figure is drawn as vector and pixel file, passes the lint, and embeds no bitmap fonts."""
     drawn = await draw_all(Studio(
         executor=executor, folder=folder, canvas=Canvas("", inputs=dict(inputs)), statistics=statistics,
-        style=House(text_width=5.5, column_width=5.5), seconds=120.0), script)
+        style=FigureStyle(text_width=5.5, column_width=5.5), seconds=120.0), script)
     assert [one.failure for one in drawn] == [None] * len(script.figures)
     found = lint_all([figure for one in drawn for figure in one.figures], folder / "figures", About("paper", seeds=2))
     refused = {name: refusing(one) for name, one in found.items() if refusing(one)}

@@ -171,8 +171,8 @@ def test_any_other_folder_is_a_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "words"), [
-    ("none.csv", "there is no file or folder"), ("book.xlsx", ".xlsx is no kind that is read: give CSV, TSV, Parquet"),
-    ("plain", "a file without an ending is no kind that is read")])
+    ("none.csv", "there is no file or folder"), ("book.xlsx", ".xlsx is not a supported format: give CSV, TSV"),
+    ("plain", "a file without an ending is not a supported format")])
 def test_other_files(tmp_path: Path, name: str, words: str) -> None:
     if not name.startswith("none"):
         (tmp_path / name).write_bytes(b"x")

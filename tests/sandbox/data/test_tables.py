@@ -135,7 +135,7 @@ def test_a_file_that_is_no_table(tmp_path: Path, content: bytes, words: str) -> 
     (",target=good,task=none,drop=farm,drop=day", "task=none is for folders"),
     (",target=good,split=soil,drop=farm,drop=day", "the split column 'soil' says 'clay' in some row"),
     (",target=good,time=soil,drop=farm,drop=day", "the time column 'soil' holds neither numbers nor ISO dates such"),
-    (",target=good,group=soil,drop=farm,drop=day", "it cannot be cut by group: 3 groups are too few for 4 splits"),
+    (",target=good,group=soil,drop=farm,drop=day", "it cannot be split by group: 3 groups are too few for 4 splits"),
     (",target=good,time=good2", "there is no column 'good2' for time="),
 ])
 def test_options_that_do_not_fit_the_table(tmp_path: Path, options: str, words: str) -> None:

@@ -70,7 +70,7 @@ _BOUND = re.compile(r"max_(?:completion_|output_)?tokens\b.*?(?:at most|>|<=|les
 _TOO_LONG = re.compile(r"context (?:size|length|window)|prompt is too long|input is too long", re.IGNORECASE)
 
 
-class NotTaken(Exception):
+class Unsupported(Exception):
     """A server does not take something of a request."""
 
     def __init__(self, what: Feature, message: str) -> None:
@@ -86,11 +86,11 @@ class FewerTokens(Exception):
         self.most = most
 
 
-class CutShort(Exception):
+class Truncated(Exception):
     """An answer was cut at its length. It is not looked at: what is left of a tool call may even fit its schema."""
 
 
-class PatientModel(WrapperModel):
+class RetryingModel(WrapperModel):
     """A model that sends a request again when it failed on its way. One is made for each answer."""
 
     def __init__(self, wrapped: Model, settings: ModelSettings, sleep: Sleep, *, worked: bool = False) -> None:
@@ -112,7 +112,7 @@ class PatientModel(WrapperModel):
         model_settings: RequestSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """The provider's response. Raises `CutShort`, `FewerTokens`, `NotTaken`; `ModelError`: no try can help."""
+        """The provider's response. Raises `Truncated`, `FewerTokens`, `Unsupported`; or `ModelError`."""
         doubtful = 0
         for attempt in range(1, self._limits.retries + 2):
             try:
@@ -126,7 +126,7 @@ class PatientModel(WrapperModel):
             except UNREADABLE as caught:
                 doubtful += 1
                 LOG.info("%s: an answer without the form of one", self._limits.name, exc_info=caught)
-                error = ai.UnexpectedModelBehavior(f"it answered with something that is no answer ({shown(caught)})")
+                error = ai.UnexpectedModelBehavior(f"it sent something that is not an answer ({shown(caught)})")
             except (ai.ModelAPIError, ai.UnexpectedModelBehavior) as caught:
                 error = caught
             else:
@@ -136,21 +136,21 @@ class PatientModel(WrapperModel):
                 raise FewerTokens(most)
             for feature in self.sent:
                 if cannot(error, feature):
-                    raise NotTaken(feature, shown(error))
+                    raise Unsupported(feature, shown(error))
             await self._before_next(error, attempt, doubtful)
         raise AssertionError("the loop above returns or raises")
 
     def _taken(self, response: ModelResponse) -> ModelResponse:
-        """The response, which is counted. Raises `CutShort`, `NotTaken`."""
+        """The response, which is counted. Raises `Truncated`, `Unsupported`."""
         self.responses.append(response)
         if response.finish_reason == "length":
-            raise CutShort
+            raise Truncated
         # One answer is left to ask for otherwise, of a model that was given a tool and wrote prose every time.
         if "tool" in self.sent and self.may_switch and len(self.responses) == self._limits.output_retries:
             parts = [part for one in self.responses for part in one.parts]
             if (any(isinstance(part, TextPart) and part.content for part in parts)
                     and not any(isinstance(part, ToolCallPart) for part in parts)):
-                raise NotTaken("tool", "it answers in prose and calls no tool")
+                raise Unsupported("tool", "it answers in prose and calls no tool")
         return response
 
     async def _before_next(self, error: ai.AgentRunError, attempt: int, doubtful: int) -> None:
@@ -173,7 +173,7 @@ class PatientModel(WrapperModel):
 
 
 def cannot(error: ai.AgentRunError, what: Feature) -> bool:
-    """Whether a server says that this model takes no pictures, tools, JSON schema of an answer, or such a setting.
+    """Whether a server says that this model accepts no images, tools, JSON schema of an answer, or such a setting.
 
     There is no common code for it: servers answer 400, 404, 422, 500 or 501 and say it in words.
     """

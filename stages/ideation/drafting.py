@@ -48,7 +48,7 @@ class Topic:
 
 
 @dataclass
-class Conceiving:
+class IdeaDrafting:
     """The work on idea number `number`, decision `k`."""
 
     topic: Topic
