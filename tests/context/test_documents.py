@@ -120,7 +120,7 @@ def test_what_cannot_be_read_costs_one_line_each(folder: Path, tmp_path: Path) -
     said = {line.split(":")[0]: line for line in found.refused}
     assert {name: word for name, word in (
         ("a.pdf", "not a PDF"), ("b.pdf", "no text"), ("c.txt", "not text"), ("d.md", "empty"), ("e.docx", "neither"),
-        ("f.md", "larger than 2 MB"), ("g.md", "link"), ("h", "no file"), ("i.txt", "no file"))
+        ("f.md", "larger than 2 MB"), ("g.md", "link"), ("h", "not a file"), ("i.txt", "not a file"))
         if word not in said[name]} in ({}, {"b.pdf": "no text"} if shutil.which("pdftotext") is None else {})
     assert len(said) == 9 and not any("\n" in line for line in found.refused)
 

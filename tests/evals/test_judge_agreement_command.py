@@ -44,7 +44,8 @@ def test_json_has_every_figure(files: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    (["none.csv", "j.csv"], "cannot read none.csv"), (["h.csv", "h.csv"], "row"), (["bad.csv", "j.csv"], "no number"),
+    (["none.csv", "j.csv"], "cannot read none.csv"), (["h.csv", "h.csv"], "row"),
+    (["bad.csv", "j.csv"], "not a number"),
     (["h.csv", "j.csv", "--scale", "10"], "is no scale"), (["h.csv", "j.csv", "--scale", "1-5"], "outside the scale"),
     (["h.csv", "j.csv", "--dimensions", "clarity"], "has no column 'clarity'"),
     (["h.csv", "j.csv", "--plot", "a.docx"], "cannot draw a.docx"),

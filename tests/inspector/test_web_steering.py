@@ -75,7 +75,7 @@ def test_a_form_writes_one_command_with_its_reason(
 
 
 @pytest.mark.parametrize(("fields", "said"), [
-    ({"verb": "pause", "text": " \n"}, "a reason is needed"), ({"verb": "note", "text": ""}, "the note is empty"),
+    ({"verb": "pause", "text": " \n"}, "give a reason"), ({"verb": "note", "text": ""}, "the note is empty"),
     ({"verb": "resume", "text": "a"}, "is not paused"),
     ({"verb": "kill", "target": "n0005", "text": "a"}, "is finished"),
     ({"verb": "kill", "target": "n9999", "text": "a"}, "no node"), ({"verb": "stop", "text": "a" * 1001}, "1000"),

@@ -329,8 +329,8 @@ async def test_an_answer_that_is_cut_is_asked_for_with_twice_the_room_and_its_ro
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(("needed", "most", "context", "asked", "why"), [
-    (10_000, 100_000, 100_000, [1000, 2000, 4000], "cut at 4000 tokens .role code., in the last of 3 answers"),
-    (10_000, 1500, 100_000, [1000, 1500], "cut at 1500 tokens .role code., the most that the model gives"),
+    (10_000, 100_000, 100_000, [1000, 2000, 4000], "truncated at 4000 tokens .role code., in the last of 3 answers"),
+    (10_000, 1500, 100_000, [1000, 1500], "truncated at 1500 tokens .role code., the most that the model gives"),
     (10_000, 100_000, FULL, [1000], "the most that the model gives"),
 ])
 async def test_what_is_cut_at_the_most_that_can_be_had_says_so_in_one_line(

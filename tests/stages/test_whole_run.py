@@ -263,8 +263,8 @@ def test_killed_with_one_worker_and_resumed_it_is_the_run_of_two(whole: Path, tm
     for attempts_done in (2, 5, None):
         child = subprocess.Popen([sys.executable, "-c", script, str(run)], start_new_session=True)
         until = time.monotonic() + 300
-        while child.poll() is None and time.monotonic() < until:
-            if attempts_done is not None and _executed(run) >= attempts_done:
+        while child.poll() is None:
+            if time.monotonic() > until or (attempts_done is not None and _executed(run) >= attempts_done):
                 os.killpg(child.pid, signal.SIGKILL)
                 break
             time.sleep(0.2)
