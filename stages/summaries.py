@@ -133,8 +133,8 @@ def failures(nodes: Iterable[Node]) -> tuple[str, ...]:
     """A line for each node that failed or was ended: what it tried, how it failed, and which node fixed it."""
     nodes, lines = list(nodes), list[str]()
     works = [one for one in nodes if one.kind == "debug" and one.status == "good"]
-    fixed = {one.parent: f"; mended by {one.id}" for one in works} | {
-        name: f"; mended by {one.id}, for all children of {one.parent}" for one in works for name in one.mends}
+    fixed = {one.parent: f"; fixed by {one.id}" for one in works} | {
+        name: f"; fixed by {one.id}, for all children of {one.parent}" for one in works for name in one.mends}
     for one in nodes:
         if one.status in ("buggy", "pruned"):
             failure, varies = one.failure, " ".join(one.varies.split())[:ERROR] or "nothing in particular"

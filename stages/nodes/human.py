@@ -143,7 +143,7 @@ def _fault(source: str, files: Mapping[str, str]) -> str | None:
     try:
         tree = parse(source)
     except SyntaxError as error:
-        return f"is not valid Python, line {error.lineno}: {error.msg}"
+        return f"is not valid Python{f', line {error.lineno}' if error.lineno else ''}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
         return f"is not valid Python: {error}"
     names = [one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names]

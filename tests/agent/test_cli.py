@@ -118,7 +118,7 @@ def test_tree_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert set(found["stages"][0]["nodes"][0]) == {
         "id", "parent", "depth", "stage", "kind", "status", "decision", "seed", "title", "varies", "metric", "attempts",
         "plots", "seconds", "failure", "why", "again", "seedless", "best", "on_best_path", "suspect", "closed",
-        "author"}
+        "author", "cells"}
 
 
 def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,7 +130,7 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert set(found) == {
         "run", "title", "model", "seed", "condition", "process", "phase", "next", "exit_code", "reason", "started",
         "last_event", "elapsed", "ancestry", "paused", "steering", "stages", "cost", "code_seconds", "roles", "budget",
-        "ahead", "paper", "judgement", "no_judgement", "last_events", "answers"}
+        "ahead", "paper", "judgement", "no_judgement", "last_events", "answers", "cells"}
     assert (found["condition"], found["process"], found["started"]) == ("done", None, "2023-11-14T22:13:20+00:00")
 
 

@@ -40,8 +40,8 @@ def test_a_folder_is_code_plots_and_a_plan(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("files", "said"), [
-    ({}, "holds no experiment.py"), ({"experiment_py": "def"}, "is no Python, line 1"),
-    ({"experiment_py": "\0"}, "is no Python"), ({"experiment_py": CODE, "plots_py": "x ="}, "plots.py is no Python"),
+    ({}, "holds no experiment.py"), ({"experiment_py": "def"}, "is not valid Python, line 1"),
+    ({"experiment_py": "\0"}, "is not valid Python: source"), ({"experiment_py": CODE, "plots_py": "x ="}, "plots.py is not valid Python"),
     ({"experiment_py": "#" * (FILE_BYTES + 1)}, "more than"),
     ({"experiment_py": CODE, "scores_json": "1"}, "'scores.json' is a name of the harness"),
     ({"experiment_py": "from record.nouns.idea import Idea"}, "imports 'record.nouns.idea'"),
@@ -62,7 +62,7 @@ def test_a_tree_is_read_with_its_folders(tmp_path: Path) -> None:
         (place / name).write_text("DEPTH = 2\n")
     assert list(read_code(place, author="Ada").files) == ["experiment.py", "arms/wide.py", "search/grid.py"]
     (place / "more").symlink_to(place / "arms")
-    with pytest.raises(CodeError, match="more is no plain file"):
+    with pytest.raises(CodeError, match="more is not a plain file"):
         read_code(place, author="Ada")
 
 
