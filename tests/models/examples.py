@@ -139,7 +139,7 @@ BRANCH = (BranchStep(node="n1", stage="preliminary", kind="draft", varies="desig
 SUMMARY = StageSummary(
     stage="preliminary", tried="Three drafts.", found="Both arms train.", held="Nothing is known about the spread.",
     next="Tune the learning rate.", numbers=("acc.plain.n50",), branch=BRANCH,
-    failures=("n1 (draft, design): shape, mat1 and mat2; mended by n2",),
+    failures=("n1 (draft, design): shape, mat1 and mat2; fixed by n2",),
 )
 DUTY = Duty(datasets=("digits", "wine"), arms=("plain", "margin"), levels=("n50", "n500"))
 LAB = "- `lab.seed` (int): the seed of this run.\n- `lab.submit(dataset, split, condition, probabilities=p)`.\n"

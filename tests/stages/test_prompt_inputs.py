@@ -225,7 +225,7 @@ def test_a_common_repair_is_shown_what_the_children_failed_of_and_what_they_chan
     assert "+Y = data['wine']" in part and "does not work" not in part
     story.finish(decided, cells(0.5, 0.4))
     assert [line.rpartition("; ")[2] for line in failures(story.log.state.stage_nodes("tuning"))] == [
-        f"mended by {node_id(k)}, for all children of {root}"] * 2
+        f"fixed by {node_id(k)}, for all children of {root}"] * 2
 
 
 # --- memory ---------------------------------------------------------------------------------------------------------
