@@ -64,7 +64,7 @@ def panel_of(stage: StageName, plan: DataPlan) -> Panel:
     roles = ("baseline", "method") if stage == "tuning" else ("method",)
     return Panel(plan.primary, frozenset(
         Entry(dataset, arm.name, level) for dataset in datasets_of(stage, plan) for arm in plan.arms
-        if arm.role != "ablation" for level in plan.level_names),
+        if arm.role != "ablation" for level in plan.level_names if plan.owes(dataset, arm.name, level)),
         frozenset(arm.name for arm in plan.arms if arm.role in roles))
 
 

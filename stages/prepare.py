@@ -160,11 +160,29 @@ def _shape(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[
         yield f"factor {plan.factor!r} has no levels: give them, or leave it empty"
     values = Counter(level.value for level in plan.levels if level.value is not None)
     yield from (f"two levels have the value {value:g}" for value, count in values.items() if count > 1)
+    yield from _left_out(plan)
     # Told apart by capitals alone, they collide as conditions, keys and headings.
     for noun, each in (("arm", plan.arms), ("level", plan.levels), ("metric", plan.metrics),
                        ("dataset", plan.datasets)):
         counts = Counter(one.name.casefold() for one in each)
         yield from (f"{noun} {name!r} is named twice" for name in sorted(counts) if counts[name] > 1)
+
+
+def _left_out(plan: DataPlan) -> Iterator[str]:
+    """What is wrong with the cells that a plan does without."""
+    for one in plan.left_out:
+        for noun, name, names in (("dataset", one.dataset, plan.datasets), ("arm", one.arm, plan.arms),
+                                  ("level", one.level, plan.levels)):
+            if name and name not in {known.name for known in names}:
+                yield f"`left_out` names the {noun} {name!r}, which the plan does not have"
+    for arm in plan.arms:
+        if arm.role != "ablation" and not any(
+                plan.owes(plan.datasets[0].name, arm.name, level) for level in plan.level_names):
+            yield (f"`left_out` leaves nothing of the {arm.role} {arm.name!r} on the main dataset: keep a level, or "
+                   "leave out the arm itself")
+    for use in plan.datasets[1:]:
+        if not any(plan.owes(use.name, arm.name, level) for arm in plan.arms for level in plan.level_names):
+            yield f"`left_out` leaves nothing of dataset {use.name!r}: leave out the dataset itself"
 
 
 def _metrics(

@@ -121,7 +121,7 @@ def lines(dry_run: DryRun) -> Iterator[Text]:
     yield line(dry_run.title, "bold")
     rows = (*_plan(plan), *(row for one in dry_run.datasets for row in _dataset(one)),
             ("expected", f"{duration(plan.expected_seconds)} for one experiment (all conditions, all datasets)"),
-            *(("not tested", untested) for untested in plan.untested), ("notes", plan.notes))
+            *(("not tested", untested) for untested in plan.not_tested), ("notes", plan.notes))
     yield from (_row(name, value) for name, value in rows if value)
     yield Text("what a run would take: likely, and at most", style="bold")
     yield from (_row(name, value) for name, value in _forecast(dry_run))

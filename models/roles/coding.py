@@ -148,11 +148,6 @@ class Duty(Frozen):
     arms: tuple[str, ...] = Field(default=(), description="empty for an ablation, which has an arm of its own")
     levels: tuple[str, ...] = ()
 
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """`arm`, or `arm@level` where the plan has levels."""
-        return tuple(f"{arm}@{level}" for arm in self.arms for level in self.levels) if self.levels else self.arms
-
 
 class CodeInputs(Study):
     stage: StageName

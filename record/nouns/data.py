@@ -44,6 +44,19 @@ class DatasetUse(Frozen):
     reason: str = ""
 
 
+class LeftOut(Frozen):
+    """Cells that a study does without on purpose: all that have these; an empty name stands for every one."""
+
+    dataset: str = ""
+    arm: str = ""
+    level: str = ""
+    reason: str = Field(min_length=1, description="why, in one short phrase that readers of the paper are told")
+
+    def __str__(self) -> str:
+        named = (f"{self.arm}@{self.level}" if self.arm and self.level else self.arm or self.level, self.dataset)
+        return f"{' on '.join(name for name in named if name)} ({self.reason})"
+
+
 class DataPlan(Frozen):
     """What `prepare` makes of an idea's prose before any code is written."""
 
@@ -55,6 +68,7 @@ class DataPlan(Frozen):
     factor: str = Field(default="", description="what the levels are levels of, e.g. 'label noise rate'")
     expected_seconds: float = Field(gt=0, description="wall clock of one experiment: every arm, level and dataset")
     untested: tuple[str, ...] = Field(default=(), description="what the idea asks for and this plan cannot test")
+    left_out: tuple[LeftOut, ...] = Field(default=(), description="cells that are not measured, on purpose")
     open: tuple[str, ...] = Field(default=(), description="what experiments may choose; all else is fixed")
     covered: tuple[int, ...] = Field(default=(), description=(
         "numbers, from 1, of the idea's experiments that measuring every compared arm answers in full"))
@@ -66,8 +80,19 @@ class DataPlan(Frozen):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Every `arm` or `arm@level` that the plan asks to be measured."""
-        return tuple(f"{arm.name}@{level}" if level else arm.name for arm in self.arms for level in self.level_names)
+        """Every `arm` or `arm@level` that the plan asks to be measured, on some dataset at least."""
+        return tuple(f"{arm.name}@{level}" if level else arm.name for arm in self.arms for level in self.level_names
+                     if any(self.owes(use.name, arm.name, level) for use in self.datasets))
+
+    def owes(self, dataset: str, arm: str, level: str) -> bool:
+        """Whether the study has this cell; an arm that is no arm of the plan is an ablation's."""
+        return not any(one.dataset in ("", dataset) and one.arm in ("", arm) and one.level in ("", level)
+                       for one in self.left_out)
+
+    @property
+    def not_tested(self) -> tuple[str, ...]:
+        """What the idea asks for and this plan does without, each in words."""
+        return (*self.untested, *map(str, self.left_out))
 
     @property
     def level_names(self) -> tuple[str, ...]:

@@ -53,7 +53,8 @@ def owed(node: Node, view: View, *, plan: DataPlan) -> tuple[Cell, ...]:
         cells = (one.cell for one in parent.attempts[-1].cells)
         return tuple(cell.model_copy(update={"seed": node.seed}) for cell in cells)
     return tuple(Cell(dataset=dataset, arm=arm, level=level, seed=node.seed)
-                 for dataset in duty.datasets for level in duty.levels or ("",) for arm in arms)
+                 for dataset in duty.datasets for level in duty.levels or ("",) for arm in arms
+                 if plan.owes(dataset, arm, level))
 
 
 def arms_of(node: Node, plan: DataPlan) -> tuple[str, ...]:

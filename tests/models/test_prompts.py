@@ -31,7 +31,7 @@ from models.roles.figures import FIGURES, PLOT, VISION, ArrayBrief, Mention, Pla
 from models.roles.judge import MOST_DIMENSIONS, Band, Dimension, Rubric, Scale
 from models.roles.revising import REFLECT, ReflectInputs
 from models.roles.writing import ClaimLine, Reference, RequiredStatement, SectionInputs
-from record.nouns.data import Measurement, MetricSpec
+from record.nouns.data import LeftOut, Measurement, MetricSpec
 from record.nouns.figures import FigureReview
 from record.nouns.nodes import BranchStep, NodeKind, StageName, StageSummary
 from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section
@@ -152,15 +152,18 @@ def test_models_and_artifacts_at_hand_are_named() -> None:
 
 
 def test_what_to_measure_is_said_by_the_stage_alone() -> None:
-    main = CODE.model_copy(update={"duty": Duty(datasets=("digits",), arms=("plain", "margin"), levels=("n50",))})
-    user = render(roles.CODE, main).user
+    duty = Duty(datasets=("digits",), arms=("plain", "margin"), levels=("n50", "n500"))
+    left_out = (LeftOut(arm="margin", level="n50", reason="too few for margins"),)
+    main = CODE.model_copy(update={
+        "duty": duty, "data_plan": CODE.data_plan.model_copy(update={"left_out": left_out})})
+    user, system = render(roles.CODE, main).user, render(roles.CODE, main).system
     assert "Datasets: `digits`; the others of the plan are not part of this stage." in user
-    assert "conditions: `plain@n50`, `margin@n50`\n" in user and "wine" not in user.split("# The node to start")[0]
+    assert "conditions: `plain@n50`, `plain@n500`, `margin@n500`\n" in user
+    assert "(nobody measures these): margin@n50 (too few for margins)\n" in system
+    assert "wine" not in user.split("# The node to start")[0]
     ablation = Duty(datasets=("digits", "wine"), levels=("n50", "n500"))
     user = render(roles.CODE, CODE.model_copy(update={"duty": ablation})).user
     assert "the one without the ablated part" in user and "So these conditions" not in user
-    flat = Duty(datasets=("digits",), arms=("plain",))
-    assert flat.conditions == ("plain",) and main.duty is not None
     assert "every condition of the plan" not in render(roles.CODE, main).system
 
 

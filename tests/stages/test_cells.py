@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
 from agent.cell_audit import disagreements
-from benchmarks.studies import SlowModel, bench_for, drawn, measured, program_of
+from benchmarks.studies import PLAN, SlowModel, bench_for, drawn, measured, program_of
 from models.backend import ModelRequest
 from models.roles.coding import CodeInputs, Program
 from record.cells import all_cells
 from record.edits import File
 from record.events.searching import CellExecuted
 from record.nouns.cells import Cell
+from record.nouns.data import DatasetUse, LeftOut, Level
 from record.nouns.nodes import Failure, Node
 from sandbox.job import CellOutcome, Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.scheduler import all_results
+from search.score import panel_of
 from search.settings import SearchSettings, StageLimits
 from search.tree import view_of
 from stages.bench import Bench
 from stages.nodes import cells
-from stages.nodes.cells import doubted, is_grid, keys_of, taken_over
+from stages.nodes.cells import doubted, is_grid, keys_of, owed, taken_over
 from stages.nodes.node import measure_taken_over
 from stages.stage import Research
 
@@ -188,3 +191,20 @@ async def test_a_key_names_all_that_a_cell_can_reach(tmp_path: Path) -> None:
 
 def test_a_plain_script_has_no_cells() -> None:
     assert not is_grid({"experiment.py": "import lab\nlab.submit('a', 'b', 'c')\n"})
+
+
+async def test_what_the_plan_leaves_out_is_not_owed_and_does_not_rank(tmp_path: Path) -> None:
+    plan = PLAN.model_copy(update={
+        "datasets": (*PLAN.datasets, DatasetUse(name="wine")), "factor": "noise",
+        "levels": (Level(name="low"), Level(name="high")),
+        "left_out": (LeftOut(arm="baseline", level="high", reason="it has no noise"), LeftOut(
+            dataset="wine", level="low", reason="it is seen on digits"))})
+    bench, _ = agenda(tmp_path, nodes=1)
+    (node,) = await searched(bench)
+    view = replace(view_of(bench.state, "agenda", all_results(bench.state)), plan=plan)
+    left = [(one.dataset, one.arm, one.level) for one in owed(node.model_copy(update={"arms": ()}), view, plan=plan)]
+    assert left == [("digits", "baseline", "low"), ("digits", "method", "low"), ("digits", "method", "high"),
+                    ("wine", "method", "high")]
+    assert panel_of("agenda", plan).entries == set(left)
+    assert plan.conditions == ("baseline@low", "method@low", "method@high")
+    assert plan.not_tested[-1] == "low on wine (it is seen on digits)"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.roles.planning import CatalogueEntry
-from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec, Scorer
+from record.nouns.data import Arm, DataPlan, DatasetUse, LeftOut, Level, MetricSpec, Scorer
 from sandbox.metrics import METRICS, computed, score
 from stages.prepare import faults_of, with_worst
 
@@ -49,7 +49,8 @@ def by(*names: str, higher: bool | None = None) -> dict[str, Any]:
 @pytest.mark.parametrize("plan", [
     PLAN, on("wine", "digits"), on("diabetes", **by("mse", "r2")), on("wine", **by("cost", higher=False)),
     on("policy", **by("episode_return", higher=True)), on("folder", **by("frames", "seconds", higher=False)),
-    on("digits", factor="size", levels=(Level(name="n50", value=50), Level(name="n500", value=500)))])
+    on("digits", factor="size", levels=(Level(name="n50", value=50), Level(name="n500", value=500))),
+    on("digits", "wine", left_out=(LeftOut(arm="plain", dataset="wine", reason="it needs pixels"),))])
 def test_what_holds_has_no_fault(plan: DataPlan) -> None:
     assert faults_of(plan, CATALOGUE, SCORERS) == ()
 
@@ -74,6 +75,11 @@ def test_what_holds_has_no_fault(plan: DataPlan) -> None:
     (on("digits", factor="noise"), "factor 'noise' has no levels"),
     (on("digits", factor="noise", levels=(Level(name="a", value=0.2), Level(name="b", value=0.2))),
      "two levels have the value 0.2"),
+    (on("digits", left_out=(LeftOut(arm="old", reason="r"),)),
+     "`left_out` names the arm 'old', which the plan does not have"),
+    (on("digits", "wine", left_out=(LeftOut(arm="new", dataset="digits", reason="r"),)),
+     "`left_out` leaves nothing of the method 'new' on the main dataset"),
+    (on("digits", "wine", left_out=(LeftOut(dataset="wine", reason="r"),)), "leaves nothing of dataset 'wine'"),
 ])
 def test_what_cannot_hold_is_one_sentence(plan: DataPlan, words: str) -> None:
     assert words in faults_of(plan, CATALOGUE, SCORERS)[0]
