@@ -83,6 +83,8 @@ def audit(run: Path) -> AuditReport:
     folder = RunFolder(run, state.version)
     if state.ancestry:
         report.counts["ancestors"] += len(state.ancestry)
+    for keep in state.collected.values():
+        report.counts[f"folders collected (keep={keep})"] += 1
     for one in false_ancestry(rows, state):  # whether the parent still says so is not asked
         report.add("changed", f"the log, events to {one.events}", f"not those of {one.parent} at {one.point}")
     recorded = {"data": bool(state.datasets), "context": bool(state.context and state.context.documents)}

@@ -28,6 +28,7 @@ from record.branching import Cut, copy_run, cut_at, digest_of, write_log
 from record.events import Event
 from record.events.running import Branched, Commanded
 from record.folder import RunFolder, write_file
+from record.keeping import collected_in
 from record.network import Row, on_network
 from record.reading import RecordError, events_in, read_rows
 from sandbox.datasets import undamaged
@@ -112,6 +113,8 @@ def _first_events(origin: Origin, addition: Addition, folder: RunFolder, *, name
         settings=json.loads(json.dumps(addition.overrides, default=str)), template=copied,
         version=version("scientist"), note=addition.note, by=addition.by,
         beyond=tuple(one.parent for one in origin.cut.beyond))
+    log = origin.folder.db  # read again: the parent may go on, and what it deleted meanwhile was not copied
+    yield from collected_in((event for event, _ in events_in(read_rows(log), log)), origin.cut.state)
     yield from origin.marks
     if addition.note:
         yield Commanded(verb="note", target=origin.cut.state.stage or "", text=addition.note, by=addition.by)

@@ -32,6 +32,7 @@ from record import prompts
 from record.events.running import Ended
 from record.fold.state import RunState
 from record.folder import RunFolder
+from record.keeping import collect
 from record.log import EventLog
 from record.nouns.nodes import STAGES, Phase
 from sandbox.datasets import files_of
@@ -137,13 +138,19 @@ class Process:
                 await step(bench)
             return not self.signals.stop.is_set()
 
+        async def tidied(step: Step) -> bool:
+            await collect(self.folder, self.log)
+            return await step()
+
         async def missing() -> bool:
             return await self.signals.going() and await missing_ablations(bench)
 
         steps: dict[Phase, Callable[[Bench], Awaitable[None]]] = {
             "prepare": prepare, "score": score_tests, "judge": judge, **flow.STEPS}
-        return {"missing": missing, **{stage: partial(research.stage, stage) for stage in STAGES},
-                **{phase: partial(unless_stopped, step) for phase, step in steps.items()}}
+        every: dict[Phase, Step] = {
+            "missing": missing, **{stage: partial(research.stage, stage) for stage in STAGES},
+            **{phase: partial(unless_stopped, step) for phase, step in steps.items()}}
+        return {phase: partial(tidied, step) for phase, step in every.items()}
 
     # --- attention to the outside -----------------------------------------------------------------------------------
 

@@ -95,6 +95,9 @@ class Settings(Frozen):
     min_free_gb: float = Field(
         default=2.0, ge=0, allow_inf_nan=False, description=(
             "free disk space (10^9 bytes) that a run needs to start, and below which it pauses; 0: none"))
+    keep: Literal["cited", "best", "all"] = Field(default="best", description=(
+        "checkpoints and artifacts that are kept; all numbers are. best: of what may still be used or reported; cited: "
+        "once the paper is out, artifacts of what it rests on alone; all: everything (docs/durable.md)"))
     data: tuple[DataSpec, ...] = Field(default=(), description="datasets of your own (docs/data.md); flag --data")
     context: Path | None = Field(
         default=None, description="a folder of papers (PDF) and notes, read before all else; flag --context")

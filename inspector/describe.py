@@ -46,6 +46,9 @@ def _of_the_run(event: running.RunEvent | running.CallEvent, state: RunState) ->
             return f"paused until {clock_time(event.until)}: {short(event.reason, 160)}"
         case running.Recovered():
             return f"the model answers again, after {duration(event.seconds)}"
+        case running.Collected():
+            return (f"collected {len(event.folders)} folders of checkpoints and artifacts (keep={event.keep}): "
+                    f"{event.bytes / 1e9:.2f} GB free")
         case running.Ended():
             return f"ended with exit code {event.exit_code}" + (f": {short(event.reason, 100)}" if event.reason else "")
         case _:

@@ -168,6 +168,9 @@ def status_lines(status: Status) -> list[Text]:
         lines.append(_pair("forecast", ahead_text(status.ahead)))
     if status.cells is not None:
         lines.append(_pair("cells", cells_text(status.cells)))
+    if status.collected:
+        lines.append(_pair("collected", f"{status.collected} folders of checkpoints and artifacts that nothing "
+                                        f"refers to: {status.freed / 1e9:.2f} GB"))
     lines.append(_pair("time", f"{duration(status.elapsed)} of work, {duration(status.code_seconds)} running code, "
                                f"{duration(cost.seconds)} in model calls"))
     if status.paper:

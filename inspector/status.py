@@ -92,7 +92,8 @@ class Status(Frozen):
     `paused` says who paused the run and why, or why no model is called at present, and until when; else it is empty.
     `steering` has the latest kills, marks and notes, `answers` calls without a usable answer, and answers whose
     questions had changed when they came up again; `cost` is what all model calls took, `roles` those of each role,
-    `code_seconds` what the experiments took; `cells` is None where no node owes any.
+    `code_seconds` what the experiments took; `cells` is None where no node owes any; `collected` counts folders of
+    checkpoints and artifacts that went (`record.keeping`), `freed` is in bytes.
     """
 
     run: str
@@ -116,6 +117,8 @@ class Status(Frozen):
     cost: RoleUsage
     code_seconds: float
     cells: CellTotals | None = None
+    collected: int = 0
+    freed: int = 0
     roles: Mapping[str, RoleUsage] = Field(default_factory=dict[str, RoleUsage])
     budget: BudgetUse | None = None
     ahead: Ahead | None = None
@@ -156,7 +159,7 @@ def status_in(run: str, state: RunState, latest: Sequence[Happened], process: st
             for one in state.steered if one.command.verb in ("kill", "mark", "note"))[-STEERED:],
         answers=unusual_answers(state), stages=tuple(_counts(state, name) for name in STAGES),
         cost=state.total, code_seconds=round(state.seconds_of_code, 3),
-        cells=totals_of(state, all_cells(state)),
+        cells=totals_of(state, all_cells(state)), collected=len(state.collected), freed=state.freed,
         roles={role: replace(used) for role, used in state.usage.items()},
         budget=_budget(state), paper=state.released.pdf if state.released else None,
         judgement=assessed.judgement if assessed else None, no_judgement=plain(assessed.why) if assessed else "",

@@ -34,6 +34,15 @@ def one_at_a_time() -> None:
     ast.parse = alone
 
 
+def strings_in(text: str) -> set[str]:
+    """Every string that a source writes out; none where it is no Python, which the kernel will say better."""
+    try:
+        nodes = ast.walk(parse(text))
+        return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+
+
 def constants_of(source: str) -> dict[str, Scalar]:
     """The upper-case constants that a script assigns at its top level; empty when it does not parse.
 

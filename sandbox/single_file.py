@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from record.nouns.cells import Cell
-from record.syntax import parse, reads_of
+from record.syntax import parse, reads_of, strings_in
 from sandbox.datasets import Sources, files_of, materialise, registry
 from sandbox.errors import ExecutorError
 from sandbox.executor import LocalExecutor
@@ -19,7 +19,6 @@ from sandbox.job import Job, Outcome
 from sandbox.pretrained import pretrained_of, provide
 from sandbox.scorers import freeze, scorers_of
 from sandbox.settings import SandboxSettings
-from sandbox.workspace import strings_in
 
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")
 """A path below the folder of a file, as a source writes it out."""

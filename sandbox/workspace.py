@@ -6,7 +6,6 @@ and only its bytes are read here: the code of either side is untrusted. An artif
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import shutil
@@ -16,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from record.folder import sha256
-from record.syntax import parse
+from record.syntax import strings_in
 from sandbox.errors import ExecutorError
 from sandbox.execution import Script
 from sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, Artifacts, Job
@@ -183,12 +182,3 @@ def copy_arm(left: Path, folder: Path, arm: str, *, limit: int) -> None:
                 _copy(left, str(path.relative_to(left)), place / path.relative_to(base), limit)
     except (OSError, BadFile) as error:
         raise ExecutorError(f"cannot give {folder.name} what arm {arm!r} left: {error}") from error
-
-
-def strings_in(text: str) -> set[str]:
-    """Every string that a source writes out; none where it is no Python, which the kernel will say better."""
-    try:
-        nodes = ast.walk(parse(text))
-        return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()

@@ -9,6 +9,7 @@ from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles.assessing import COMPARE, CompareInputs, Preference
 from record.claims.means import winner
 from record.events.searching import Compared, Decided, Settled, WorkDone
+from record.keeping import collect
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, summary_of
 from record.nouns.nodes import STAGES, Node, StageName
 from record.source import difference
@@ -103,6 +104,7 @@ class Research:
         bench, action = self.bench, decided.action
         if isinstance(action, Expand):
             await expand(bench, decided, freed)
+            await collect(bench.folder, bench.recorder)
             return
         if isinstance(action, Compare):
             await compare(bench, decided)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -123,7 +123,17 @@ class Ended(Frozen):
     reason: str
 
 
-RunEvent = Started | Resumed | Branched | Commanded | Unheeded | Limited | Paused | Recovered | Ended
+class Collected(Frozen):
+    """Checkpoints and artifacts that nothing refers to any more are deleted, right after this (`record.keeping`)."""
+
+    type: Literal["collected"] = "collected"
+    keep: Literal["cited", "best"] = Field(description="the setting by which they go")
+    folders: tuple[Annotated[str, Field(
+        pattern=r"^(nodes/n\d+/attempt\d+|cells/[0-9a-f]{24}-\d+)/(artifacts|checkpoints)$")], ...]
+    bytes: int = Field(default=0, ge=0, description="that are free then")
+
+
+RunEvent = Started | Resumed | Branched | Commanded | Unheeded | Limited | Paused | Recovered | Collected | Ended
 
 
 class Answered(Frozen):

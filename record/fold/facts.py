@@ -200,6 +200,10 @@ class Facts:
     held: running.Commanded | None = None
     """The request by which nothing new is begun; None while there is none. No active seconds pass meanwhile."""
     unheeded: int = 0
+    collected: dict[str, str] = field(default_factory=dict[str, str])
+    """Folder of checkpoints or artifacts that went -> the setting `keep` by which it did."""
+    freed: int = 0
+    """Bytes that were freed in this run with it."""
     limited: str | None = None
     outage: running.Paused | None = None
     """Why no model is asked, and until when; None while they are."""

@@ -39,6 +39,8 @@ def apply_process(state: RunState, event: running.RunEvent, at: float) -> None:
             interrupt(state, at)
         case running.Unheeded():
             state.unheeded += event.number
+        case running.Collected():
+            _collected(state, event)
 
 
 def add_model(state: RunState, model: str) -> None:
@@ -75,7 +77,7 @@ def _branched(state: RunState, event: running.Branched, at: float) -> None:
         active_seconds=state.active_seconds, seconds_of_code=state.seconds_of_code))
     state.started_at, state.active_seconds = at, 0.0
     state.usage, state.settled, state.lost, state.reserved = {}, {}, {}, {}
-    state.stopping, state.unheeded, state.without, state.internal_faults = False, 0, frozenset(), {}
+    state.freed, state.stopping, state.unheeded, state.without, state.internal_faults = 0, False, 0, frozenset(), {}
     state.held = state.ended = state.outage = state.limited = None
     for stage in state.stages.values():
         if not stage.settled:
@@ -101,6 +103,19 @@ def _commanded(state: RunState, event: running.Commanded, at: float) -> None:
             else:
                 node = state.nodes[name]
                 change(state, name, suspect=(*node.suspect, why), marked=node.marked + 1)
+
+
+def _collected(state: RunState, event: running.Collected) -> None:
+    state.collected |= dict.fromkeys(event.folders, event.keep)
+    state.freed += event.bytes
+    gone = {folder.removesuffix("/artifacts") for folder in event.folders}
+    for node in [one for one in state.nodes.values() if one.attempts]:
+        change(state, node.id, attempts=tuple(
+            one.model_copy(update={"artifacts": {}}) if f"nodes/{node.id}/attempt{one.number}" in gone else one
+            for one in node.attempts))
+    for name, (node, run) in state.cells.items():
+        if f"cells/{name}" in gone:
+            state.cells[name] = (node, run.model_copy(update={"artifacts": {}}))
 
 
 def apply_call(state: RunState, event: running.CallEvent) -> None:

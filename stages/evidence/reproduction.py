@@ -20,7 +20,9 @@ from record.claims.means import replicates_of
 from record.errors import WrongUse
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256_of_files
+from record.keeping import collected_of
 from record.nouns.nodes import Node
+from record.syntax import strings_in
 from sandbox.datasets import Sources, materialise
 from sandbox.errors import DatasetError
 from sandbox.job import Artifacts, Executor, Job
@@ -133,6 +135,11 @@ async def _again(state: RunState, node: Node, place: Place) -> NodeReproduction:
     if sha256_of_files(source) != node.source_sha256:
         return again.model_copy(update={
             "failure": "its code is not what the record says was run; nothing was executed"})
+    gone = {name: keep for name in sorted({word for text in source.values() for word in strings_in(text)})
+            if name in state.nodes and (keep := collected_of(state, name))}
+    if gone:
+        return again.model_copy(update={"failure": "; ".join(
+            f"it reads what {name} left, which was collected (keep={keep})" for name, keep in gone.items())})
     outcome = await place.executor.run(as_cells(Job(
         name=f"{node.id}/again", folder=folder, source=source, seed=node.seed, datasets=place.datasets,
         timeout=max(recorded.limit or place.timeout, SLOWER * seconds_measured(node)), alone=recorded.alone, artifacts={

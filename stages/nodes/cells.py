@@ -21,11 +21,10 @@ from record.nouns.cells import Cell, CellLine
 from record.nouns.data import DataPlan
 from record.nouns.nodes import CellRun, Node, node_id
 from record.source import ENTRY
-from record.syntax import reads_of
+from record.syntax import reads_of, strings_in
 from sandbox.job import CellOutcome, Job, Outcome
 from sandbox.programs import visible_files
 from sandbox.results import SAID
-from sandbox.workspace import strings_in
 from search.tree import View
 from stages.bench import Bench
 from stages.briefs import duty_of
@@ -91,7 +90,8 @@ def keys_of(
 def taken_over(decided: Decided, keys: Iterable[str], *, bench: Bench) -> dict[str, str]:
     """Key -> the execution that measured it for another node; nothing once two executions of one key differed.
 
-    In `ticket` order only what the decision may see is taken over. One in `CHECKED` keys never is.
+    In `ticket` order only what the decision may see is taken over. One in `CHECKED` keys never is, nor an execution
+    whose artifacts are gone (`record.keeping`).
     """
     state = bench.state
     visible = [run for node, run in state.cells.values() if run.failure is None and (
@@ -99,7 +99,8 @@ def taken_over(decided: Decided, keys: Iterable[str], *, bench: Bench) -> dict[s
     if differing(visible):
         return {}
     wanted = {key for key in keys if int(key[-8:], 16) % CHECKED}
-    return {run.key: run.id for run in reversed(visible) if run.key in wanted}
+    return {run.key: run.id for run in reversed(visible)
+            if run.key in wanted and f"cells/{run.id}/artifacts" not in state.collected}
 
 
 def differing(runs: Iterable[CellRun]) -> tuple[str, str] | None:

@@ -1,0 +1,129 @@
+"""Checkpoints and artifacts that nothing can want any more: which they are, and how they go (docs/durable.md).
+
+What goes is an event before it is deleted, and with that event it is out of the state: nothing decided later is offered
+it. Arrays, predictions, curves and all other numbers stay.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from asyncio import to_thread
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from record.claims.means import ablations, winner
+from record.events import Event
+from record.events.running import Collected
+from record.fold.state import RunState
+from record.folder import RunFolder, read_source
+from record.log import Recorder
+from record.nouns.nodes import STAGES, Attempt, CellRun, Node
+from record.syntax import strings_in
+
+Reads = Callable[[Node], Iterable[str]]
+"""Which nodes the source of a node may name, to read what they left."""
+
+_NODE = re.compile(r"n\d+")
+
+
+async def collect(folder: RunFolder, recorder: Recorder) -> None:
+    """Delete what may go, also what a killed process recorded and did not delete. Raises `RecordError`."""
+    state = recorder.state
+    going = tuple(one for one in may_go(state, lambda node: _named(folder.source(node.id), node.source_sha256))
+                  if (folder.root / one).is_dir())
+    if going:
+        freed = _bytes_of(folder.root / one for one in going)
+        recorder.append(Collected(keep=state.setting("keep") or "best", folders=going, bytes=freed))
+    left = [place for one in state.collected if (place := folder.root / one).is_dir()]
+    for place in left:
+        await to_thread(shutil.rmtree, place, ignore_errors=True)  # what is left is tried again
+
+
+def may_go(state: RunState, reads: Reads) -> Iterator[str]:
+    """The folders below the run's that are to go, of those that are not gone; not all of them need to be there.
+
+    In `ticket` order artifacts stay until the search is over: what is taken over may not follow time.
+    """
+    if state.setting("keep") == "all":
+        return
+    scored = state.work_done("score tests")  # until then a node may execute again what it had taken over
+    for node, place, left in _sealed(state):
+        rests = not scored and node.id in state.owed and state.owed[node.id].taken
+        if left.failure is not None and node.finished and not rests and f"{place}/checkpoints" not in state.collected:
+            yield f"{place}/checkpoints"
+    if state.setting("search.order") == "ticket" and state.phase in (*STAGES, "missing"):
+        return
+    found = [place for _, place, left in _sealed(state) if (left.artifacts or left.failure is not None)
+             and f"{place}/artifacts" not in state.collected]
+    wanted = _wanted(state, reads) if found else set[str]()
+    yield from (f"{place}/artifacts" for place in found if place not in wanted)
+
+
+def collected_of(state: RunState, node: str) -> str:
+    """The setting by which the artifacts went that a node left last; empty where they are there."""
+    return state.collected.get(f"nodes/{node}/attempt{len(state.nodes[node].attempts)}/artifacts", "")
+
+
+def _sealed(state: RunState) -> Iterator[tuple[Node, str, Attempt | CellRun]]:
+    """Each attempt and each execution of a cell: its node, its folder below the run's, and what is known of it."""
+    for node in state.nodes.values():
+        yield from ((node, f"nodes/{node.id}/attempt{one.number}", one) for one in node.attempts)
+    yield from ((state.nodes[name], f"cells/{run.id}", run) for name, run in state.cells.values())
+
+
+def _wanted(state: RunState, reads: Reads) -> set[str]:
+    """The folders whose artifacts must stay."""
+    nodes = _wanted_nodes(state, reads)
+    attempts = [(name, state.nodes[name].attempts[-1]) for name in nodes if state.nodes[name].attempts]
+    runs = {line.id for _, attempt in attempts for line in attempt.cells}
+    runs |= {run for run, (name, _) in state.cells.items() if name in nodes}
+    runs |= {run for name, owed in state.owed.items() if not state.nodes[name].finished for run in owed.taken.values()}
+    return {f"nodes/{name}/attempt{last.number}" for name, last in attempts} | {f"cells/{run}" for run in runs}
+
+
+def _wanted_nodes(state: RunState, reads: Reads) -> set[str]:
+    """The nodes whose artifacts must stay: what a stage settled on and ablations, with the replicates of both; what a
+    source names; and all of a stage that goes on, or that a decision under way may see or build on.
+
+    Where only what is cited is kept and the paper is out: what the paper rests on, and what that reads.
+    """
+    cited = state.setting("keep") == "cited" and state.released is not None and state.released.released
+    tops = {winner(state)} if cited else {stage.best for stage in state.stages.values()}
+    tops |= {node.id for node in ablations(state)}
+    wanted = {node.id for node in state.nodes.values() if node.id in tops or not state.stages[node.stage].settled
+              or (node.kind == "replicate" and node.parent in tops)}
+    for node in (one for one in state.nodes.values() if not one.finished):
+        seen = state.decisions[node.decision].seen
+        wanted |= {node.id, node.parent or node.id} | {
+            one.id for one in state.nodes.values() if not node.source_sha256 and one.decision in seen}
+    while more := {name for one in (wanted if cited else state.nodes) for name in reads(state.nodes[one])
+                   if name in state.nodes} - wanted:
+        wanted |= more
+    return wanted
+
+
+@lru_cache(maxsize=4096)
+def _named(source: Path, sha256: str) -> frozenset[str]:
+    """What a source writes out that may be a node; remembered by its hash."""
+    texts = read_source(source).values() if sha256 else ()
+    return frozenset(word for text in texts for word in strings_in(text) if _NODE.fullmatch(word))
+
+
+def _bytes_of(folders: Iterable[Path]) -> int:
+    """What deleting these folders frees: a file that is linked elsewhere, too, frees nothing."""
+    files = [Path(place, name).lstat() for folder in folders for place, _, names in os.walk(folder) for name in names]
+    links = Counter((one.st_dev, one.st_ino) for one in files)
+    return sum(one.st_size // one.st_nlink for one in files if links[one.st_dev, one.st_ino] == one.st_nlink)
+
+
+def collected_in(events: Iterable[Event], state: RunState) -> Iterator[Collected]:
+    """What a log says went of what a state knows, without what it freed: for a run that begins with that state."""
+    known = {f"{place}/{name}" for _, place, _ in _sealed(state) for name in ("artifacts", "checkpoints")}
+    known -= state.collected.keys()
+    for event in events:
+        if isinstance(event, Collected) and (folders := tuple(one for one in event.folders if one in known)):
+            yield event.model_copy(update={"folders": folders, "bytes": 0})
