@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from record import keeping
 from record.claims.means import ablations, replicates_of, winner
 from record.events import papers
 from record.events.running import Collected, Started
@@ -213,6 +214,24 @@ def test_it_is_recorded_deleted_once_and_carried_over_to_a_branch(tmp_path: Path
     assert list(collected_in([event], log.state)) == [], "it knows that already"
     log.close()
     parent.close()
+
+
+def test_what_a_kill_left_after_the_event_is_deleted_by_the_next_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, log = small_run(tmp_path / "run")
+
+    async def kill(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(keeping, "to_thread", kill)
+        asyncio.run(collect(folder, log))
+    (gone,) = log.state.collected
+    assert (folder.root / gone).is_dir()
+    asyncio.run(collect(folder, log))
+    assert not (folder.root / gone).exists() and len(log.state.collected) == 1
+    log.close()
 
 
 def test_all_is_kept_where_that_is_wanted(tmp_path: Path) -> None:

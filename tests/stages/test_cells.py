@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pydantic import BaseModel
@@ -17,6 +18,7 @@ from models.roles.coding import CodeInputs, Program
 from record.cells import all_cells
 from record.edits import File
 from record.events.searching import CellExecuted
+from record.fold.state import RunState
 from record.nouns.cells import Cell
 from record.nouns.data import DatasetUse, LeftOut, Level
 from record.nouns.nodes import Failure, Node
@@ -59,7 +61,7 @@ def agenda(tmp_path: Path, script: CellScript = lambda cell: None, *, nodes: int
 
     def cell(job: Job, cell: Cell) -> tuple[float, CellOutcome]:
         ran.append(f"{job.name} {cell.arm}")
-        (job.folder / "cells" / cell.name).mkdir(parents=True, exist_ok=True)
+        (job.folder / "cells" / cell.name / "checkpoints").mkdir(parents=True, exist_ok=True)
         values = tuple(one.model_copy(update={"seed": cell.seed}) for one in measured(0.5) if one.arm == cell.arm)
         failure = script(cell)
         return 0.0, CellOutcome(cell, 1.0, failure, measurements=() if failure else values)
@@ -104,6 +106,9 @@ async def test_once_two_executions_differ_what_was_taken_over_is_measured(tmp_pa
     other = run.model_copy(update={"id": run.id.replace("-0", "-1"), "measurements": tuple(
         one.model_copy(update={"value": one.value + 0.1}) for one in run.measurements)})
     assert taken_over(bench.state.decisions[second.decision], [run.key], bench=bench) == {run.key: run.id}
+    gone = RunState(**vars(bench.state) | {"collected": {f"cells/{run.id}/artifacts": "best"}})
+    without = replace(bench, recorder=SimpleNamespace(state=gone))  # pyright: ignore[reportArgumentType]  (it is read)
+    assert taken_over(bench.state.decisions[second.decision], [run.key], bench=without) == {}, "artifacts are gone"
     bench.recorder.append(CellExecuted(node=first.id, run=other))
     assert taken_over(bench.state.decisions[second.decision], [run.key], bench=bench) == {} and doubted(bench)
     ran.clear()
@@ -136,6 +141,7 @@ async def test_a_second_attempt_goes_on_from_the_checkpoints_of_a_cell(
 
     async def noting(job: Job) -> Outcome:
         jobs.append(job)
+        assert all((place / "checkpoints").is_dir() for place in job.cut.values())
         return await run(job)
 
     monkeypatch.setattr(bench.executor, "run", noting)
@@ -144,6 +150,7 @@ async def test_a_second_attempt_goes_on_from_the_checkpoints_of_a_cell(
     assert ran == [f"{node.id}/1 baseline", f"{node.id}/1 method", f"{node.id}/2 method"]
     line = node.attempts[0].cells[1]
     assert (first.cut, second.cut) == ({}, {line.cell: bench.folder.cell(line.id)})
+    assert not list(bench.folder.cell(line.id).iterdir()), "the node has ended: nothing goes on from there any more"
 
 
 async def test_what_was_committed_before_a_kill_is_not_executed_again(tmp_path: Path) -> None:
