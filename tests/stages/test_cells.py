@@ -18,7 +18,6 @@ from models.roles.coding import CodeInputs, Program
 from record.cells import all_cells
 from record.edits import File
 from record.events.searching import CellExecuted
-from record.fold.state import RunState
 from record.nouns.cells import Cell
 from record.nouns.data import DatasetUse, LeftOut, Level
 from record.nouns.nodes import Failure, Node
@@ -106,7 +105,7 @@ async def test_once_two_executions_differ_what_was_taken_over_is_measured(tmp_pa
     other = run.model_copy(update={"id": run.id.replace("-0", "-1"), "measurements": tuple(
         one.model_copy(update={"value": one.value + 0.1}) for one in run.measurements)})
     assert taken_over(bench.state.decisions[second.decision], [run.key], bench=bench) == {run.key: run.id}
-    gone = RunState(**vars(bench.state) | {"collected": {f"cells/{run.id}/artifacts": "best"}})
+    gone = replace(bench.state, collected={f"cells/{run.id}/artifacts": "best"})
     without = replace(bench, recorder=SimpleNamespace(state=gone))  # pyright: ignore[reportArgumentType]  (it is read)
     assert taken_over(bench.state.decisions[second.decision], [run.key], bench=without) == {}, "artifacts are gone"
     bench.recorder.append(CellExecuted(node=first.id, run=other))
