@@ -13,6 +13,7 @@ import pytest
 
 from agent import run as runs_of
 from agent.audit import audit
+from agent.branch import Addition, make, origin_of
 from agent.cli import main
 from models.backend import ModelRequest, Reply
 from models.roles.coding import CodeInputs, Program
@@ -21,6 +22,7 @@ from models.settings import ModelSettings
 from record import keeping
 from record.claims.means import replicates_of, winner
 from record.events.running import Collected
+from record.events.searching import Judged
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256
 from record.log import EventLog
@@ -135,6 +137,20 @@ def test_of_stages_that_are_over_what_is_built_on_or_read_stays(best: Path, caps
     assert f"{len(state.collected)} folders of checkpoints and artifacts that nothing" in capsys.readouterr().out
     reader = next(node for node, names in read.items() if names and state.nodes[node].status == "good")
     assert main(["reproduce", str(best), "--node", reader]) == 0
+
+
+def test_a_branch_from_an_earlier_point_knows_what_is_gone(best: Path, tmp_path: Path) -> None:
+    events = [event for event, _ in read_events(best / "run.db")]
+    at = next(at for at, event in enumerate(events) if isinstance(event, Collected))
+    point = [event.node for event in events[:at] if isinstance(event, Judged)][-1]
+    make(origin_of(best, point), Addition(small_settings(search__order="arrival")), tmp_path / "branch")
+    state, gone = read_state(tmp_path / "branch"), read_state(best).collected
+    assert state.collected.items() <= gone.items() and state.collected and state.freed == 0
+    for node in state.nodes.values():
+        for attempt in node.attempts:
+            left = tmp_path / "branch" / "nodes" / node.id / f"attempt{attempt.number}" / "artifacts"
+            assert {one.name for one in left.glob("*")} == attempt.artifacts.keys(), "what it may be offered is there"
+    assert [one.kind for one in audit(tmp_path / "branch").findings] == ["not checked"], "it has no paper yet"
 
 
 def test_once_the_paper_is_out_what_it_rests_on_stays(
