@@ -40,9 +40,14 @@ def render(role: AnyRole, inputs: BaseModel, *, images: int = 0, loader: BaseLoa
     template = _environment(loader).get_template(f"{role.name}.md")
     values = {name: getattr(inputs, name) for name in type(inputs).model_fields}
     context = template.new_context({**values, "images": images})
-    system, user = (re.sub(r"\n{3,}", "\n\n", "".join(template.blocks[block](context))).strip() + "\n"
-                    for block in ("system", "user"))
+    system, user = (_folded("".join(template.blocks[block](context))).strip() + "\n" for block in ("system", "user"))
     return Prompt(system=system, user=user)
+
+
+def _folded(text: str) -> str:
+    """The text without runs of blank lines, but for what is fenced: edits quote it, and must find it as it stands."""
+    return re.sub(r"^(`{3,})[^\n`]*\n.*?^\1$|\n{3,}", lambda run: run[0] if run[1] else "\n\n", text,
+                  flags=re.DOTALL | re.MULTILINE)
 
 
 @functools.cache

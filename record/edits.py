@@ -14,6 +14,7 @@ SHOWN = 12
 """Lines of a file that a miss shows."""
 COMPARED, SEARCHED = 400, 2000
 """Characters of a text that is looked for that are compared, and lines of a file at which it may begin."""
+AGAIN = "nothing was changed: give the whole answer again, with what is named here mended"
 
 
 class File(Frozen):
@@ -56,7 +57,7 @@ def applied(
             made[path], missed = _changed(made[path], own, path)
             misses += missed
     if misses:
-        raise SourceError("\n".join(misses))
+        raise SourceError("\n".join((*misses, AGAIN)))
     check_source(made)
     return made
 
@@ -65,7 +66,7 @@ def changed(text: str, changes: Sequence[Change], path: str) -> str:
     """A file after some changes of it. Raises `SourceError`, which names every miss."""
     made, misses = _changed(text, changes, path)
     if misses:
-        raise SourceError("\n".join(misses))
+        raise SourceError("\n".join((*misses, AGAIN)))
     return made
 
 

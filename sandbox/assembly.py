@@ -89,7 +89,8 @@ def _told(job: Job, schedule: Schedule) -> str:
         folder, output = schedule.places.get(line.cell), ""
         if folder is not None and (folder / "stdout.txt").is_file():
             output = cut_middle((folder / "stdout.txt").read_text(encoding="utf-8", errors="replace"), most)
-        words = f"{line.cell}: {line.outcome}" + (f" in {line.seconds:.1f} s" if line.seconds else "")
+        outcome = "measured before" if line.cell in job.ready else line.outcome
+        words = f"{line.cell}: {outcome}" + (f" in {line.seconds:.1f} s" if line.seconds else "")
         shown.append((words + (f"; {line.why}" if line.why else ""), output))
     source = job.source.get(job.entry, "")
     write_whole(job.folder, "node.ipynb", notebook_of_cells(source, shown))

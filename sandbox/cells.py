@@ -142,12 +142,13 @@ class Schedule:
         """What can begin, in the order in which it should."""
         runnable = [cell for cell in self.waiting if self._may_begin(cell)]
         pilots = [cell for cell in self._pilots if cell in runnable]
-        fitting = [cell for cell in self._fitting(left) if cell in runnable and cell not in pilots]
-        return pilots + sorted(fitting, key=self.expected, reverse=True)
+        fitting = self._fitting(left)
+        later = [] if self.job.leave_out else self.waiting[len(fitting):]
+        return pilots + [cell for cell in sorted(fitting, key=self.expected, reverse=True) + later
+                         if cell in runnable and cell not in pilots]
 
     def _fitting(self, left: float) -> list[Cell]:
-        if not self.job.leave_out:
-            return self.waiting
+        """What fits into the time left, in the order of importance up to the first that does not."""
         fitting: list[Cell] = []
         for cell in self.waiting:
             if (left := left - self.expected(cell)) < 0:

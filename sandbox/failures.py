@@ -76,7 +76,7 @@ def from_timeout(limit: float, *, stopped: bool, traceback: Sequence[str], folde
     """The failure for code that reached its wall-clock limit (seconds)."""
     how = "it was interrupted" if stopped else "it did not stop when interrupted and was killed"
     return Failure(kind="timeout", message=f"the wall-clock limit of {limit:g} s was reached; {how}. "
-                   "Do less work, and keep each finished condition with lab.checkpoint",
+                   "Do less work, and keep what is finished with lab.checkpoint",
                    traceback=_short("\n".join(traceback), folder))
 
 

@@ -26,9 +26,10 @@ from sandbox.workspace import dataset_folders
 
 MODULES = {
     "numpy": ("numpy",), "scipy": ("scipy.optimize", "scipy.stats"), "pandas": ("pandas",),
-    "sklearn": ("sklearn.linear_model", "sklearn.metrics", "sklearn.model_selection"), "torch": ("torch",),
-    "torchvision": ("torchvision",), "matplotlib": ("matplotlib.pyplot",)}
-"""What is imported ahead for a package, if jobs of the run import from it, and it is installed."""
+    "sklearn": ("sklearn.linear_model", "sklearn.metrics", "sklearn.model_selection"),
+    "torch": ("torch", "torch._dynamo"), "torchvision": ("torchvision",), "matplotlib": ("matplotlib.pyplot",)}
+"""What is imported ahead for a package, if jobs of the run import from it, and it is installed. torch imports its
+`_dynamo` with the first optimizer, which takes as long as torch itself: every cell would, being forked before that."""
 MATPLOTLIBRC = "matplotlibrc"
 """Which is read on import."""
 

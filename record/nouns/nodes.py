@@ -114,6 +114,11 @@ class Attempt(Frozen):
     cells: tuple[CellLine, ...] = Field(default=(), description="what it owed and what became of each; empty for a "
                                                                 "program that does all at once")
 
+    @property
+    def lacks_time(self) -> bool:
+        """Whether cells met its time limit, or were left out for it."""
+        return any(line.outcome == "left out" or line.why.startswith("timeout:") for line in self.cells)
+
 
 class Plotting(Frozen):
     """One run of a node's plotting script. `reviews` is None until the figures were looked at."""
@@ -222,9 +227,9 @@ def node_id(k: int) -> str:
 
 
 def retries(node: Node) -> Iterator[tuple[Attempt, Attempt]]:
-    """Each failed attempt with the one that followed it."""
+    """Each attempt that failed, or lacked time, with the one that followed it."""
     for first, second in zip(node.attempts, node.attempts[1:], strict=False):
-        if first.failure is not None:
+        if first.failure is not None or first.lacks_time:
             yield first, second
 
 

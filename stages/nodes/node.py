@@ -164,7 +164,9 @@ class _NodeWork:
                 raise _Declined(program.nothing_left)
             files = program.tree(inputs.parent.files if inputs.parent else {})
             added = program.added(inputs)
-        varies = self.parent.varies if self.action.kind == "debug" else program.varies  # of the same trial
+        varies = program.varies
+        if self.action.kind == "debug":  # of the same trial, whose constants it may have changed
+            varies = "; mended: ".join(filter(None, (self.parent.varies, varies)))
         arms = self.parent.arms if self.action.kind in ("debug", "replicate") else ()
         sha256 = write_source(self.bench.folder.source(self.node.id), files)
         self.bench.recorder.append(Proposed(
@@ -172,27 +174,28 @@ class _NodeWork:
             source_sha256=sha256, setups=setups_of(files), arms=arms or added))
 
     async def execute(self) -> Failure | None:
-        """Run the code, unless the record has it; once more with other limits where it ran into one of them.
+        """Run the code, unless the record has it; once more with other limits where it or a cell ran into one.
 
         Raises `TooLate`: the run's time limit was reached before it began.
         """
         if not self.node.attempts:
             await self.attempt(1)
-        first = self.node.attempts[0].failure
-        if len(self.node.attempts) == 1 and first is not None and first.kind in ("memory", "timeout"):
+        first = self.node.attempts[0]
+        if len(self.node.attempts) == 1 and (
+                first.lacks_time if first.failure is None else first.failure.kind in ("memory", "timeout")):
             with suppress(TooLate):
                 await self.attempt(2)
         return self.node.attempts[-1].failure
 
     async def attempt(self, number: int) -> None:
-        """One execution: what ran out of time gets more of it, what ran out of memory has the machine to itself.
+        """One execution: what is run again gets more time, what ran out of memory has the machine to itself.
 
         Raises `TooLate`; then nothing of the budget is taken.
         """
         bench, node = self.bench, self.node
         before = node.attempts[-1].failure if node.attempts else None
-        limit = bench.retry_seconds if before is not None and before.kind == "timeout" else bench.node_seconds
         alone = before is not None and before.kind == "memory"
+        limit = bench.retry_seconds if number > 1 and not alone else bench.node_seconds
         earlier, final = self.earlier(number), bench.folder.attempt(node.id, number)
         draft, grid = draft_of(final), grid_of(bench, self.decided, self.view)
         if bench.budget is not None:

@@ -31,9 +31,10 @@ from models.roles.figures import FIGURES, PLOT, VISION, ArrayBrief, Mention, Pla
 from models.roles.judge import MOST_DIMENSIONS, Band, Dimension, Rubric, Scale
 from models.roles.revising import REFLECT, ReflectInputs
 from models.roles.writing import ClaimLine, Reference, RequiredStatement, SectionInputs
+from record.nouns.cells import Cell, CellLine
 from record.nouns.data import LeftOut, Measurement, MetricSpec
 from record.nouns.figures import FigureReview
-from record.nouns.nodes import BranchStep, NodeKind, StageName, StageSummary
+from record.nouns.nodes import Attempt, BranchStep, NodeKind, StageName, StageSummary
 from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section
 from record.trials import Trial
 from tests.models import ideation_examples
@@ -311,6 +312,21 @@ def test_a_fence_within_a_source_does_not_end_it() -> None:
     user = render(roles.CODE, CODE.model_copy(update={"parent": PARENT.model_copy(update={"files": tree})})).user
     assert "grid.csv:" in user and "characters left out" in user, "what is no code is cut"
     assert f"````python\n{source}\n````" in user
+
+
+def test_a_file_is_shown_with_every_blank_line_since_edits_quote_it() -> None:
+    text = "RATE = 0.1\n\n\n\ndef train():\n    pass\n\n\n```\n\n\n"
+    parent = PARENT.model_copy(update={"files": {"experiment.py": text}})
+    said = render(roles.CODE, CODE.model_copy(update={"kind": "debug", "parent": parent})).user
+    assert text.rstrip() in said and "\n\n\n" not in said.replace(text.rstrip(), "")
+
+
+def test_what_became_of_cells_is_told_with_how_an_attempt_ended() -> None:
+    lines = [CellLine(cell=Cell(dataset="digits", arm="method", level=str(k)), outcome="measured", seconds=k)
+             for k in (1, 2)] + [CellLine(cell=Cell(dataset="digits", arm="late"), outcome="left out")]
+    ran = (Attempt(number=1, seconds=3, limit=4, cells=tuple(lines)),)
+    inputs = CODE.model_copy(update={"kind": "debug", "parent": PARENT.model_copy(update={"ran": ran})})
+    assert "ran to its end (cells: 1 left out, 2 measured in 2 s each on average)" in render(roles.CODE, inputs).user
 
 
 def test_the_rule_on_digits_names_its_exceptions() -> None:

@@ -42,7 +42,8 @@ def test_a_miss_is_told_with_the_nearest_lines_and_their_numbers() -> None:
     assert said.splitlines() == [
         "edit 1 of experiment.py: find does not occur ('RATE  = 0.1'); nearest is",
         "    3| RATE = 0.1", "    4| EPOCHS = 20",
-        "edit 3 of experiment.py: find does not occur ('def trains():'); nearest is", "    7| def train():"]
+        "edit 3 of experiment.py: find does not occur ('def trains():'); nearest is", "    7| def train():",
+        "nothing was changed: give the whole answer again, with what is named here mended"]
 
 
 def test_what_occurs_twice_is_told_with_its_lines() -> None:

@@ -93,6 +93,15 @@ def test_what_does_not_fit_is_left_out_from_the_end(tmp_path: Path) -> None:
     assert len(order) == 6 and sorted(became(outcome).values()).count("failed") <= 1  # until all is spent
 
 
+@pytest.mark.parametrize("leave_out", [True, False])
+def test_where_not_all_fits_it_is_the_less_important_that_comes_last(tmp_path: Path, leave_out: bool) -> None:
+    cells = study("ab", "1234")
+    job = replace(job_of(cells, tmp_path), timeout=10.0, leave_out=leave_out,
+                  expected={one: {"a": 1.0, "b": 4.0}[one.arm] for one in cells})
+    taken = [found[0].condition for found in iter(Schedule(job, {}, lambda: 0.0).take, None)]
+    assert taken == ["b@1", "b@2", "a@1", "a@2"], "longest first, of what fits"
+
+
 def test_a_job_does_not_wait_for_a_slot_that_it_no_longer_needs(tmp_path: Path) -> None:
     executor = executor_of({"long": 1e6, "a": 12}, slots=2)
     job = job_of(study("a", "12"), tmp_path)

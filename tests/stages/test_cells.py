@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from agent.cell_audit import disagreements
+from benchmarks.grids import GRID
 from benchmarks.studies import PLAN, SlowModel, bench_for, drawn, measured, program_of
 from models.backend import ModelRequest
 from models.roles.coding import CodeInputs, Program
@@ -19,8 +20,8 @@ from record.cells import all_cells
 from record.edits import File
 from record.events.searching import CellExecuted
 from record.nouns.cells import Cell
-from record.nouns.data import DatasetUse, LeftOut, Level
-from record.nouns.nodes import Failure, Node
+from record.nouns.data import DataPlan, DatasetUse, LeftOut, Level
+from record.nouns.nodes import Failure, Node, retries
 from sandbox.job import CellOutcome, Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.scheduler import all_results
@@ -54,14 +55,17 @@ def program(request: ModelRequest) -> BaseModel:
                    files=tuple(File(path=path, text=text) for path, text in files.items()))
 
 
-def agenda(tmp_path: Path, script: CellScript = lambda cell: None, *, nodes: int = 2) -> tuple[Bench, list[str]]:
+def agenda(
+    tmp_path: Path, script: CellScript = lambda cell: None, *, nodes: int = 2, plan: DataPlan = PLAN,
+) -> tuple[Bench, list[str]]:
     """A workbench in the agenda stage; cells measure where the script names no failure. The names of what was run."""
     ran: list[str] = []
 
     def cell(job: Job, cell: Cell) -> tuple[float, CellOutcome]:
         ran.append(f"{job.name} {cell.arm}")
         (job.folder / "cells" / cell.name / "checkpoints").mkdir(parents=True, exist_ok=True)
-        values = tuple(one.model_copy(update={"seed": cell.seed}) for one in measured(0.5) if one.arm == cell.arm)
+        values = tuple(one.model_copy(update={"seed": cell.seed, "condition": cell.condition})
+                       for one in measured(0.5) if one.arm == cell.arm)
         failure = script(cell)
         return 0.0, CellOutcome(cell, 1.0, failure, measurements=() if failure else values)
 
@@ -71,7 +75,7 @@ def agenda(tmp_path: Path, script: CellScript = lambda cell: None, *, nodes: int
     settings = SearchSettings(num_workers=1, lookahead=0, agenda=StageLimits(nodes=nodes, num_seeds=0),
                               preliminary=StageLimits(num_seeds=0), tuning=StageLimits(num_seeds=0))
     executor = ScriptedExecutor(plots, slots=1, cell=cell)
-    return bench_for(tmp_path, SlowModel(program, 0.0), executor, settings), ran
+    return bench_for(tmp_path, SlowModel(program, 0.0), executor, settings, plan=plan), ran
 
 
 async def searched(bench: Bench) -> list[Node]:
@@ -150,6 +154,24 @@ async def test_a_second_attempt_goes_on_from_the_checkpoints_of_a_cell(
     line = node.attempts[0].cells[1]
     assert (first.cut, second.cut) == ({}, {line.cell: bench.folder.cell(line.id)})
     assert not list(bench.folder.cell(line.id).iterdir()), "the node has ended: nothing goes on from there any more"
+
+
+async def test_cells_that_lacked_time_are_run_once_more_though_the_node_is_good_without_them(tmp_path: Path) -> None:
+    late = {"method@noise40"}
+
+    def once(cell: Cell) -> Failure | None:
+        if cell.condition not in late:
+            return None
+        late.clear()
+        return Failure(kind="timeout", message="too slow")
+
+    bench, ran = agenda(tmp_path, once, nodes=1, plan=GRID)
+    (node,) = await searched(bench)
+    first, second = node.attempts
+    assert (first.failure, first.lacks_time, second.lacks_time, second.limit) == (None, True, False, 90.0)
+    assert node.status == "good" and {line.outcome for line in second.cells} == {"measured"}
+    assert ran[len(GRID.levels) * len(GRID.arms):] == [f"{node.id}/2 method"], "and no other is"
+    assert list(retries(node)) == [(first, second)], "the paper tells it"
 
 
 async def test_what_was_committed_before_a_kill_is_not_executed_again(tmp_path: Path) -> None:
