@@ -66,7 +66,7 @@ class DataPlan(Frozen):
     arms: tuple[Arm, ...] = Field(min_length=1, description="at least one baseline and one method")
     levels: tuple[Level, ...] = ()
     factor: str = Field(default="", description="what the levels are levels of, e.g. 'label noise rate'")
-    expected_seconds: float = Field(gt=0, description="wall clock of one experiment: every arm, level and dataset")
+    expected_seconds: float = Field(gt=0, description="computing of one experiment: every arm, level and dataset")
     untested: tuple[str, ...] = Field(default=(), description="what the idea asks for and this plan cannot test")
     left_out: tuple[LeftOut, ...] = Field(default=(), description="cells that are not measured, on purpose")
     open: tuple[str, ...] = Field(default=(), description="what experiments may choose; all else is fixed")
