@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +22,7 @@ from sandbox.crew import Crew, Hold
 from sandbox.errors import ExecutorError
 from sandbox.execution import Execution, Script
 from sandbox.gpu_leases import Lease
+from sandbox.isolation.limits import oom_kills
 from sandbox.isolation.mounts import StartOptions
 from sandbox.job import CellOutcome, Job, Outcome
 from sandbox.kernels import Kernel
@@ -33,8 +33,6 @@ from sandbox.programs import visible_files
 from sandbox.running import Runner, source_of
 from sandbox.untrusted import BadFile, remove
 from sandbox.workspace import CELLS, KERNELS, copy_arm
-
-_KILLS = re.compile(r"^oom_kill (\d+)$", re.M)
 
 
 async def measure_cells(job: Job, runner: Runner, hold: Hold) -> Outcome:
@@ -89,7 +87,7 @@ class CellWorker:
         script = await self._prepared(cell, limit, schedule)
         monitor = Monitor(self.job.watch, script.folder) if self.job.watch is not None else None
         self.live.add(f"\n--- {cell} ---\n")
-        kills = _oom_kills()
+        kills = oom_kills()
         first = not self._ended
         self._begins = lambda: schedule.begun(cell)
         try:
@@ -210,18 +208,10 @@ def _of_cell(cell: Cell, outcome: Outcome) -> CellOutcome:
         peak_host_bytes=outcome.peak_host_bytes, peak_gpu_bytes=outcome.peak_gpu_bytes)
 
 
-def _oom_kills() -> int:
-    """How many processes the system killed so far for want of memory; 0 where it does not tell."""
-    with suppress(OSError):
-        found = _KILLS.search(Path("/proc/vmstat").read_text())
-        return int(found[1]) if found else 0
-    return 0
-
-
 def _of_system(execution: Execution, kills: int) -> Execution:
-    """The execution, its death by SIGKILL as one of memory where the system killed for that meanwhile."""
+    """The execution, its death by SIGKILL as one of memory where the system killed one of ours for that meanwhile."""
     failure = execution.failure
-    if failure is None or failure.kind != "died" or "SIGKILL" not in failure.message or _oom_kills() <= kills:
+    if failure is None or failure.kind != "died" or "SIGKILL" not in failure.message or oom_kills() <= kills:
         return execution
     return replace(execution, failure=Failure(kind="memory", traceback=failure.traceback, message=(
         "the system killed it, since memory ran out: use smaller batches or models, or fewer workers")))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -56,6 +57,16 @@ def machine_memory() -> int:
         with contextlib.suppress(OSError, ValueError):
             sizes.append(int(path.read_text()))
     return min(sizes)
+
+
+def oom_kills() -> int:
+    """How many processes of our control group the system killed so far for want of memory: of the whole machine, where
+    the group does not tell; 0 where nothing does."""
+    for path in (*_own("memory", "memory.events"), *_own("memory", "memory.oom_control"), Path("/proc/vmstat")):
+        with contextlib.suppress(OSError):
+            if found := re.search(r"^oom_kill (\d+)$", path.read_text(), re.M):
+                return int(found[1])
+    return 0
 
 
 def rlimits(settings: SandboxSettings) -> str:

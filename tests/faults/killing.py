@@ -2,28 +2,35 @@
 
     python -m tests.faults.killing RUN URL NOTED [KIND,KIND...]
 
-starts or resumes the run, and kills itself (SIGKILL) right after the first event of one of the kinds.
+starts or resumes the run, and kills itself (SIGKILL) right after the first event of one of the kinds. What it begins to
+execute of cells it notes beside the run, in `RUN.begun`, which is none of the record.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from record.events import Event
 from record.events.running import Answered
-from record.events.searching import Executed
+from record.events.searching import CellExecuted, Executed
 from record.fold.state import RunState
 from record.reading import is_run, read_events, read_state
+from sandbox import running
+from sandbox.execution import Execution, Script, execute
+from sandbox.kernels import Kernel
 from tests.faults.served import noted_of, resume, served_settings, start
 from tests.kept_executions import kept_executions
 from tests.models.openai_server import OpenAIServer
@@ -55,17 +62,30 @@ class Killed:
     def after(self, kinds: Sequence[str]) -> str | None:
         """Let it work until the first event of one of these kinds, and kill it there; the kind, None when it ended."""
         before = self._events()
-        code = self._process(kinds, None)
+        code = self._process(kinds, _to_its_end)
         assert code in (-signal.SIGKILL, 0), f"exit code {code}"
         return next((event.type for event in self._events()[len(before):] if event.type in kinds), None)
 
     def within(self, seconds: float) -> bool:
         """Let it work for so many seconds, and kill it; whether it was still at work."""
-        return self._process((), seconds) == -signal.SIGKILL
+        return self._process((), lambda child: child.wait(seconds)) == -signal.SIGKILL
+
+    def amid_cells(self, seconds: float) -> bool:
+        """Let it work until it begins to execute a cell, and for so many seconds more, and kill it; whether it was
+        still at work."""
+        before = len(self.begun())
+
+        def wait(child: subprocess.Popen[bytes]) -> None:
+            until = time.monotonic() + LONGEST
+            while child.poll() is None and len(self.begun()) == before and time.monotonic() < until:
+                time.sleep(0.01)
+            child.wait(seconds)
+
+        return self._process((), wait) == -signal.SIGKILL
 
     def to_its_end(self) -> RunState:
         """The state of the finished run."""
-        code = self._process((), None)
+        code = self._process((), _to_its_end)
         assert code == 0, f"exit code {code}: {read_state(self.run).ended}"
         return read_state(self.run)
 
@@ -75,6 +95,17 @@ class Killed:
         return sum(max(0, number - (final[sha] - committed[sha]))
                    for committed, asked in self._asked for sha, number in asked.items())
 
+    def begun(self) -> list[str]:
+        """Every execution of a cell for a node that was begun, in its order, as `NODE CELL`: noted beside the run."""
+        notes = notes_of(self.run)
+        found = re.findall(r"^(n\d+)/\d+( .+)$", notes.read_text(), re.M) if notes.exists() else []
+        return [node + cell for node, cell in found]
+
+    def executed(self) -> list[tuple[str, str]]:
+        """Every execution of a cell that was committed: `NODE CELL`, and its id, which has key and ordinal."""
+        return [(f"{one.node} {one.run.cell.name}", one.run.id) for one in self._events()
+                if isinstance(one, CellExecuted)]
+
     def twice(self) -> list[str]:
         """Attempts and answers that stand in the log more than once."""
         events = self._events()
@@ -82,20 +113,22 @@ class Killed:
         done += Counter(f"answer {one.key}" for one in events if isinstance(one, Answered))
         return [name for name, number in done.items() if number > 1]
 
-    def _process(self, kinds: Sequence[str], seconds: float | None) -> int:
+    def _process(self, kinds: Sequence[str], wait: Callable[[subprocess.Popen[bytes]], object]) -> int:
+        began = time.monotonic()
         committed, before = self._committed(), len(self.server.requests)
         command = [sys.executable, "-m", "tests.faults.killing", str(self.run), self.server.url, str(self.noted),
                    ",".join(kinds)]
         child = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
         with suppress(subprocess.TimeoutExpired):
-            child.wait(seconds or LONGEST)
+            wait(child)
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
         code = child.wait(10)
         self._asked.append(
             (committed, Counter(noted_of(body, self.noted).sha256 for body in self.server.requests[before:])))
         if code:
-            self.kills.append(self._events()[-1].type if kinds and self._events() else f"{seconds or 0:.1f} s")
+            seconds = time.monotonic() - began
+            self.kills.append(self._events()[-1].type if kinds and self._events() else f"{seconds:.1f} s")
         self._look()
         return code
 
@@ -112,6 +145,32 @@ class Killed:
         return Counter(one.request_sha256 for one in self._events() if isinstance(one, Answered))
 
 
+def _to_its_end(child: subprocess.Popen[bytes]) -> None:
+    child.wait(LONGEST)
+
+
+def notes_of(run: Path) -> Path:
+    """Where a run notes what it begins to execute of cells."""
+    return run.with_name(f"{run.name}.begun")
+
+
+@contextmanager
+def noting_cells(notes: Path) -> Generator[None]:
+    """While inside, each execution of a cell in a kernel begins with a line: node, attempt or check, cell."""
+
+    async def noted(kernel: Kernel, script: Script, *rest: Any, **more: Any) -> Execution:
+        if script.cell is not None:
+            with notes.open("a") as file:
+                file.write(f"{script.job.name}\n")
+        return await execute(kernel, script, *rest, **more)
+
+    running.execute = noted
+    try:
+        yield
+    finally:
+        running.execute = execute
+
+
 def main(run: str, url: str, noted: str, kinds: str = "") -> int:
     """One process of a run that may kill itself."""
     folder, fatal = Path(run), kinds.split(",") if kinds else []
@@ -120,7 +179,7 @@ def main(run: str, url: str, noted: str, kinds: str = "") -> int:
         if event.type in fatal:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with kept_executions():
+    with kept_executions(), noting_cells(notes_of(folder)):
         if is_run(folder) and read_events(folder / "run.db"):
             return resume(folder, Path(noted), listen)
         shutil.rmtree(folder, ignore_errors=True)  # killed before it began

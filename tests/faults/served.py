@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import os
 import pickle
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from models import transport
 from models.backend import Backend, ModelRequest, Reply
 from models.failover import open_backend
 from models.ledger import request_sha256
+from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events import Event
 from record.fold.state import RunState
@@ -109,20 +110,22 @@ def silent(event: Event, state: RunState) -> None:
     """Nobody looks."""
 
 
-def studying(noted: Path, faults: Sequence[Step] = (), every: int = 0) -> Choose:
-    """Answers by the small study; each `every`-th request meets the next of the faults instead."""
+def studying(
+    noted: Path, faults: Sequence[Step] = (), every: int = 0, *, model: Callable[[], ScriptedModel] = small_model,
+) -> Choose:
+    """Answers by the small study, or another; each `every`-th request meets the next of the faults instead."""
 
     def choose(number: int, body: dict[str, Any]) -> Step:
         if faults and number % every == 0:
             return faults[(number // every - 1) % len(faults)]
-        return tool(answer_to(body, noted))
+        return tool(answer_to(body, noted, model()))
 
     return choose
 
 
-def answer_to(body: dict[str, Any], noted: Path) -> dict[str, Any]:
-    """What the study answers a chat completion request with."""
-    reply = asyncio.run(small_model().answer(noted_of(body, noted).request))
+def answer_to(body: dict[str, Any], noted: Path, model: ScriptedModel) -> dict[str, Any]:
+    """What the study's model answers a chat completion request with."""
+    reply = asyncio.run(model.answer(noted_of(body, noted).request))
     return reply.output.model_dump(mode="json", by_alias=True)
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import lab
 import lab._cells
@@ -22,8 +26,9 @@ from sandbox.job import CellOutcome, Job, Outcome
 from sandbox.programs import visible_files
 from sandbox.scoring import read_sealed
 from sandbox.workspace import rescue_checkpoints
-from tests.sandbox.conftest import SETTINGS, Store, gone
+from tests.sandbox.conftest import SETTINGS, Store, eventually, gone
 
+ROOT = Path(__file__).resolve().parents[2]
 STUDY = """
 import builtins, os, pathlib, random, subprocess, sys, tempfile, time
 import numpy as np
@@ -46,6 +51,10 @@ def dirty(cell):
 def run(cell):
     print(traces())
     base = lab.shared("base", lambda: {"drawn": np.random.rand(3), "seed": lab.seed})
+    condition = cell.condition
+    assert lab.shared("captured", lambda: condition) == condition
+    if cell.arm == "unnamed":
+        lab.shared(f"of {cell.dataset}", lambda: cell.dataset + cell.condition)
     values = np.concatenate([base["drawn"], np.random.rand(2), [random.random(), lab.seed == cell.seed]])
     print(base["drawn"].flags.writeable, base["seed"])
     lab.save("values", values)
@@ -83,7 +92,7 @@ def cell(arm: str, level: str = "", *, dataset: str = "digits") -> Cell:
 
 EARLY, LATE, OTHER = cell("early", "a"), cell("late", "a"), cell("early", "b")
 GOOD = (EARLY, LATE, OTHER)
-BAD = tuple(map(cell, ("slow", "killed", "raising", "diverging", "deadly")))
+BAD = tuple(map(cell, ("slow", "killed", "raising", "diverging", "deadly", "unnamed")))
 
 
 @dataclass(frozen=True)
@@ -141,13 +150,14 @@ def test_a_bad_cell_leaves_the_others(study: Ran) -> None:
     failures = [(one.arm, study.cells[one].failure) for one in study.job.cells]
     kinds = {arm: failure.kind if failure else "" for arm, failure in failures}
     assert kinds == {"early": "", "late": "", "slow": "timeout", "killed": "died", "raising": "other",
-                     "diverging": "diverged", "deadly": "died"}
+                     "diverging": "diverged", "deadly": "died", "unnamed": "other"}
     assert [line.outcome for line in study.outcome.cells] == [
-        "measured", "failed", "failed", "failed", "failed", "failed", "measured", "measured"]
+        "measured", *["failed"] * len(BAD), "measured", "measured"]
     failure = study.outcome.failure
     assert failure is not None and failure.kind == "other"
-    assert failure.message == "5 of 8 cells failed; the first, raising on digits: ValueError: broken"
+    assert failure.message == "6 of 9 cells failed; the first, raising on digits: ValueError: broken"
     assert "experiment.py" in failure.traceback and "in run(cell)" in failure.traceback
+    assert "depends on cell.arm, which the key does not name" in study.line(BAD[-1]).why
     assert "SIGKILL" in study.line(BAD[1]).why and "not finite" in study.line(BAD[3]).why
 
 
@@ -309,6 +319,54 @@ def test_cells_compute_with_torch_in_two_threads(store: Store, tmp_path: Path) -
     outcome = asyncio.run(run())
     assert outcome.failure is None
     assert len(set(outcome.arrays.values())) == 1
+
+
+HALTING = """
+import time
+import lab
+
+def run(cell):
+    if lab.restore() is None:
+        lab.checkpoint(1)
+        time.sleep(60)
+    lab.result("restored", lab.restore())
+
+lab.measure(run)
+"""
+HALTED = cell("a")
+
+
+def halting(store: Store, place: Path, **job: Any) -> Outcome:
+    """A job of one cell that halts unless it finds a checkpoint."""
+    async def run() -> Outcome:
+        executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=place / "cache")
+        try:
+            return await executor.run(Job(name="halting", source={"experiment.py": HALTING}, cells=(HALTED,),
+                                          datasets=("digits",), timeout=90.0, **job))
+        finally:
+            await executor.close()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.slow
+@pytest.mark.bench
+def test_a_cell_that_a_kill_cut_goes_on_from_its_checkpoint(store: Store, tmp_path: Path) -> None:
+    draft = tmp_path / "draft"
+    code = """from pathlib import Path; import sys; from tests.sandbox.conftest import Store
+from tests.sandbox.test_cells import halting
+views, labels, place = map(Path, sys.argv[1:])
+halting(Store(views, labels, place), place, folder=place / 'draft')"""
+    command = [sys.executable, "-c", code, str(store.views), str(store.labels), str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as process:
+        met = eventually(lambda: bool(list(draft.glob("kernels/*/cells/*/checkpoints/*"))), within=60.0)
+        os.killpg(process.pid, signal.SIGKILL)
+    safe = rescue_checkpoints(draft)
+    assert met and safe is not None
+    by_attempt = halting(store, tmp_path / "1", folder=tmp_path / "1" / "job", earlier=safe)
+    by_cell = halting(store, tmp_path / "2", folder=tmp_path / "2" / "job", cut={HALTED: safe / "cells" / HALTED.name})
+    for outcome in (by_attempt, by_cell):
+        assert [line.outcome for line in outcome.cells] == ["measured"] and outcome.resumed, outcome
 
 
 # --- in this process --------------------------------------------------------------------------------------------------

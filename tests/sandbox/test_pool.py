@@ -154,6 +154,9 @@ async def test_kernels_that_died_or_do_not_see_a_dataset_are_replaced(pooled: Lo
     assert eventually(lambda: died.process.exit_code() is not None)  # its last thread is gone, not only its first
     assert pool.take(tmp_path / "a", source={}, datasets=()) is None
     pid = waiting(await filled(pooled)).pid
+    assert pool.take(tmp_path / "a", source={}, datasets=("digits",), exactly=True) is None, "it sees others too"
+    assert gone(pid)
+    pid = waiting(await filled(pooled)).pid
     assert pool.take(tmp_path / "a", source={}, datasets=("new",)) is None
     assert gone(pid)
     assert not (tmp_path / "a").exists()

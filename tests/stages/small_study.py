@@ -7,6 +7,10 @@ role. Nothing of it is a mock: kernels, record, scoring and TeX are the real one
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel
 
 from models.roles.assessing import FeedbackInputs, StageReport, SummaryInputs
 from models.roles.coding import CodeInputs, Program
@@ -123,16 +127,19 @@ def experiment(*, shrinkage: float = 0.2, conditions: str = "plain shrunk", mist
     return EXPERIMENT.format(shrinkage=shrinkage, conditions=repr(conditions), mistake=mistake)
 
 
-def small_model(*missing: str) -> ScriptedModel:
-    """The model that carries the study. `missing` are the ablations that a reviewer of the draft asks for, by name."""
+def small_model(*missing: str, **others: Callable[[Any], BaseModel]) -> ScriptedModel:
+    """The model that carries the study. `missing` are the ablations that a reviewer of the draft asks for, by name;
+    `others` answer some roles in another way."""
 
     def missed(_: MissingAblationsInputs) -> MissingAblations:
         return MissingAblations(ablations=tuple(ablation(name) for name in missing), why="The claims need no other.")
 
-    return ScriptedModel.by_role(
-        ablation_plan=_ablation_plan, missing_ablations=missed, cite_ask=lambda _: CiteQueries(),
-        plan=_plan, code=_code, plot=_plot, vision=_vision, feedback=_feedback, summary=_summary, figures=_figures,
-        outline=_outline, write=_write, reflect=_reflect, judge=_judge, figure_review=_figure_review)
+    answers: dict[str, Callable[[Any], BaseModel]] = {
+        "ablation_plan": _ablation_plan, "missing_ablations": missed, "cite_ask": lambda _: CiteQueries(),
+        "plan": _plan, "code": _code, "plot": _plot, "vision": _vision, "feedback": _feedback, "summary": _summary,
+        "figures": figures, "outline": _outline, "write": _write, "reflect": _reflect, "judge": _judge,
+        "figure_review": _figure_review}
+    return ScriptedModel.by_role(**answers | others)
 
 
 def ablation(name: str) -> Ablation:
@@ -192,7 +199,7 @@ def _summary(_: SummaryInputs) -> StageReport:
     return StageReport(tried="class means", found="they work")
 
 
-def _figures(inputs: FiguresInputs) -> FigureScript:
+def figures(inputs: FiguresInputs) -> FigureScript:
     assert inputs.statistics and inputs.arrays
     return FigureScript(script=plots(save="import figure_style"), figures=(
         FigurePart(name="loss", description="dev loss by arm", code='figure_style.save(figure, "loss")'),))

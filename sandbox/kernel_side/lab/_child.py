@@ -39,8 +39,21 @@ class _Process:
     talk: socket.socket
     building = ""
     """The shared value that it was forked to build."""
+    key: str | None = None
+    """The key of that value, while it is built."""
     outputs: tuple[int, int] = (1, 2)
     """Where what it prints is heard."""
+
+
+class _Given(Cell):
+    """The cell that the program is handed. What is built for other cells too may read of it what the key names."""
+
+    def __getattribute__(self, name: str) -> Any:
+        value, key = object.__getattribute__(self, name), _Process.key
+        if key is not None and name in Cell.__dataclass_fields__ and str(value) not in key:
+            raise LabError(f"lab.shared({key!r}): what it builds depends on cell.{name}, which the key does not name, "
+                           f"so other cells would be given what {value!r} made: put cell.{name} into the key")
+        return value
 
 
 def live(current: JobFile, talk: socket.socket, pipes: tuple[int, int], building: str = "") -> NoReturn:
@@ -55,7 +68,7 @@ def live(current: JobFile, talk: socket.socket, pipes: tuple[int, int], building
                 end = _told(error)
         if building and end["status"] == "ok":
             raise LabError("the program ran to its end without coming to it again: call lab.shared at a place that "
-                           "every run of this cell comes to")
+                           "every run of this cell comes to, with the same key and captured values")
     except BaseException as error:
         end = _told(error)
     _leave(end)
@@ -117,7 +130,7 @@ def _run(current: JobFile) -> None:
     measure = _cells.registered()
     cell = current.cell
     if cell is not None:
-        measure(Cell(cell.dataset, cell.arm, cell.level, cell.trial, cell.seed))
+        measure(_Given(**vars(cell)))
 
 
 def _leave(end: dict[str, Any]) -> NoReturn:
@@ -185,8 +198,9 @@ def ask(digest: str, where: str) -> bool:
     return bool(answer["built"])
 
 
-def at_last(seed: int, build: Callable[[], Any]) -> Any:
+def at_last(key: str, seed: int, build: Callable[[], Any]) -> Any:
     """What `build()` returns with that seed, which is also that of `lab.seed`. From here on its output is heard."""
+    _Process.key = key
     _change_job(seed=seed)
     seed_all(seed)
     _print_to(_Process.outputs)

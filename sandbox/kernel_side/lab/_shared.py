@@ -1,7 +1,8 @@
 """What the cells of a study have in common (data made ready, embeddings): built once, sealed on disk, mapped read-only.
 
-A value depends on its key, the text of `build`, every file of the program that the code sees, and nothing else: it is
-built in a process of its own, which runs the same program for the same cell up to there, with a seed that follows from
+A value depends on its key, the text of `build` with the numbers and texts that it captures, every file of the program
+that the code sees, and nothing else; a build that reads of its cell what the key does not name is refused. It is built
+in a process of its own, which runs the same program for the same cell up to there, with a seed that follows from
 key and text alone. So it has the same bytes whichever cell comes first, and what two arms that see different files draw
 under one key is the same too. A script that does all at once builds it in place, with the same seed, and goes on with
 its own random numbers.
@@ -22,6 +23,7 @@ import mmap
 import pickle
 import random
 import sys
+import types
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,7 @@ from lab._job import LabError, experiment, seed_all
 from lab._record import write_whole
 
 _ALIGNED = 64
+_PLAIN: tuple[type, ...] = (str, int, float, np.number)
 _ODD = (OSError, ValueError, EOFError, TypeError, AttributeError, ImportError, LookupError, pickle.UnpicklingError)
 """What is raised over a file that is not what was sealed, or holds what this code does not know any more."""
 
@@ -50,10 +53,10 @@ def shared(key: str, build: Callable[[], Any]) -> Any:
     with contextlib.suppress(OSError, TypeError):
         text = inspect.getsource(build)
     seed = int(_sha256(key, text)[:7], 16)
-    digest = _sha256(key, text, current.tree)[:40]
+    digest = _sha256(key, text, current.tree, _captured(build))[:40]
     path = Path(current.cache) / "shared" / digest
     if _child.builds(digest):
-        _build(path, lambda: _child.at_last(seed, build), where, current.checkpoint_bytes)
+        _build(path, lambda: _child.at_last(key, seed, build), where, current.checkpoint_bytes)
         _child.built()
     with contextlib.suppress(*_ODD):  # of a file that cannot be read the value is built again
         if path.is_file():
@@ -64,6 +67,14 @@ def shared(key: str, build: Callable[[], Any]) -> Any:
     elif not _child.ask(digest, where):
         return build()  # on the way to another value, which this one needs while it is built
     return _read(path)
+
+
+def _captured(build: Callable[[], Any]) -> str:
+    """The numbers and texts that a function holds besides its text: from around it, and as defaults."""
+    cells = getattr(build, "__closure__", None) or ()
+    values: list[Any] = [cell.cell_contents for cell in cells if cell != types.CellType()]
+    values += getattr(build, "__defaults__", None) or ()
+    return repr([value for value in values if isinstance(value, _PLAIN)])
 
 
 def _sha256(*texts: str) -> str:

@@ -1,0 +1,23 @@
+"""A study of cells in real kernels, killed at random moments (`benchmarks.durability --cells`: fifty)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmarks.cell_kills import celled_kills, cells_hold
+from tests.kept_executions import VARIABLE
+
+
+@pytest.mark.slow
+@pytest.mark.bench
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
+def test_a_kill_repeats_the_cells_in_flight_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)  # kernels are the subject
+    found = celled_kills(tmp_path, kills=3)
+    assert cells_hold(found), found
+    assert found["taken_over"] > 0 and found["begun"] > found["committed"]

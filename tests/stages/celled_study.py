@@ -1,0 +1,119 @@
+"""The small study as a grid of cells: three arms, one of which reads another's artifacts, at two levels.
+
+Its first draft has a cell that raises, at one level, which a debug child mends; other nodes change the file of one arm.
+What cells have in common is built once (`lab.shared`). Nothing of it is a mock, as in the small study.
+"""
+
+from __future__ import annotations
+
+from models.roles.coding import CodeInputs, Program
+from models.roles.figures import FigureScript, FiguresInputs, PlotInputs, Plots
+from models.scripted import ScriptedModel
+from record.nouns.data import Arm, Level
+from tests.programs import whole
+from tests.stages import small_study
+
+PLAN = small_study.PLAN.model_copy(update={
+    "factor": "noise", "levels": tuple(Level(name=name) for name in ("low", "high")),
+    "arms": (*small_study.PLAN.arms, Arm(name="moved", role="method"))})
+
+ENTRY = '''\
+import importlib
+import time
+import numpy as np
+import lab
+
+NOISE = {"low": 0.1, "high": 0.5}
+
+
+def run(cell):
+    data = lab.data(cell.dataset)
+    seed, dataset = cell.seed, cell.dataset
+    rows = lab.shared(f"rows of {dataset} with {seed}", lambda: np.random.permutation(len(data.train.x))[:80])
+    x, y = data.train.x[rows], data.train.y[rows]
+    x = x + NOISE[cell.level] * np.random.standard_normal(x.shape)
+    means = np.stack([x[y == c].mean(0) for c in range(data.classes)])
+    means = importlib.import_module("arms." + cell.arm.replace("-", "_")).changed(means, cell)
+    lab.save_artifact("means", means)
+
+    def probabilities(points, sharpness=1.0):
+        logits = -sharpness * ((points[:, None] - means[None]) ** 2).sum(-1)
+        p = np.exp(logits - logits.max(1, keepdims=True))
+        return p / p.sum(1, keepdims=True)
+
+    losses = []
+    for step in range(4):
+        time.sleep(0.06)
+        right = probabilities(data.dev.x, (step + 1) / 4)[np.arange(len(data.dev.y)), data.dev.y]
+        losses.append(float(-np.log(right + 1e-9).mean()))
+        lab.log("loss", losses[-1], step=step, split="dev")
+    for split in ("validation", "test"):
+        lab.submit(split=split, probabilities=probabilities(getattr(data, split).x))
+    lab.save("loss", np.array(losses))
+
+
+lab.measure(run, reads={"moved": "plain"})
+'''
+
+ARM = '''\
+{constant}
+
+def changed(means, cell):
+    return {value}
+'''
+
+PLAIN = ARM.format(constant="", value="means")
+MOVED = "import numpy as np\nimport lab\n" + ARM.format(
+    constant="", value='0.5 * (means + np.load(lab.artifact("means", arm="plain")))')
+
+
+def shrunk(weight: float = 0.2, mistake: str = "") -> str:
+    value = f"(1 - SHRINKAGE) * means + SHRINKAGE * means.mean(0){mistake}"
+    return ARM.format(constant=f"SHRINKAGE = {weight}\n", value=value)
+
+
+def files(arm: str = "shrunk", text: str = "", plots: str = "") -> dict[str, str]:
+    """The program with another file for one of its arms."""
+    return {"experiment.py": ENTRY, "arms/plain.py": PLAIN, "arms/shrunk.py": shrunk(),
+            "arms/moved.py": MOVED, "plots.py": plots or drawn(), f"arms/{arm}.py": text or shrunk()}
+
+
+def drawn(label: str = small_study.LABELLED) -> str:
+    """Plots of one curve a node: of its method at the highest level."""
+    return _of_cells(small_study.plots(label=label))
+
+
+def _of_cells(script: str) -> str:
+    return script.replace("/loss.npy", "/loss__*shr*__high.npy")
+
+
+def celled_model() -> ScriptedModel:
+    """The model that carries the study."""
+    return small_study.small_model(plan=lambda _: PLAN, code=_code, plot=_plot, figures=_figures)
+
+
+def _code(inputs: CodeInputs) -> Program:
+    varies, tree = f"draft {inputs.ordinal}", files()
+    if inputs.kind == "draft" and inputs.ordinal == 0:
+        mistake = " + (np.zeros((3, 4)) @ np.zeros((3, 4)) if cell.level == 'high' else 0)"
+        tree = files(text="import numpy as np\n" + shrunk(mistake=mistake))
+    elif inputs.kind == "draft":
+        tree = files(plots=drawn(label=""))
+    elif inputs.kind in ("tune", "improve"):
+        weight = (0.1, 0.3, 0.05)[inputs.ordinal % 3]
+        varies, tree = f"SHRINKAGE={weight}", files(text=shrunk(weight))
+    elif inputs.kind == "ablate":
+        name = inputs.ablation.name if inputs.ablation is not None else "without-shrinkage"
+        return Program(title=name, plan="nearest class means", varies=name, arms=(name,),
+                       files=whole(files("without_shrinkage", shrunk(0.0))))
+    return Program(title=varies, plan="nearest class means", varies=varies, files=whole(tree))
+
+
+def _plot(inputs: PlotInputs) -> Plots:
+    assert inputs.arrays
+    return Plots(plots=drawn())
+
+
+def _figures(inputs: FiguresInputs) -> FigureScript:
+    script = small_study.figures(inputs)
+    return script.model_copy(update={"script": _of_cells(script.script)})
