@@ -24,8 +24,8 @@ from tests.stages.celled_study import celled_model
 
 KILLS, A_RUN = 50, 25
 """How many kills in all, and in one run at most; each run is then taken to its end."""
-WITHIN = 2.0
-"""A process is killed within as many cells' time after it began one, as the run that nothing happens to takes them."""
+WITHIN = 1.0
+"""A process is killed within as many times as long after it began a cell as the whole run takes for one, on average."""
 
 
 @dataclass
