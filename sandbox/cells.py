@@ -1,8 +1,8 @@
 """Which cell of a job is measured next, how many workers pay, and what is left out. Knows nothing of kernels.
 
-Pilots come first; they tell how long the cells of their arm and dataset take. Then the longest expected comes first, of
-those that fit into what is left of the job's seconds: in the order of importance, up to the first that does not. A
-worker stays with one dataset while there is anything of it. Another worker joins where what waits takes each of those
+Pilots come first; they tell how long the cells of their arm and dataset take. Then the longest expected comes first
+while time is ample; where it is not, the most important, up to the first that does not fit into what is left of the
+job's seconds: what takes longer than expected costs what matters least. A worker stays with one dataset while there is anything of it. Another worker joins where what waits takes each of those
 at work longer than a kernel takes to start; so a small study stays in one kernel.
 
 Source: Graham (1969), Bounds on multiprocessing timing anomalies: longest processing time first.
@@ -22,6 +22,8 @@ START_SECONDS = 2.0
 """What another kernel costs, about."""
 TIMES, AT_LEAST = 10.0, 60.0
 """A cell may take so many times what is expected of it, and so many seconds in any case."""
+AMPLE = 1.5
+"""Time is ample where so many times what is expected is left."""
 DEATHS = 3
 """Kernels that die in a row, each in its first cell, after which no further one is started."""
 BAD_LUCK: tuple[ErrorClass, ...] = ("timeout", "memory", "died", "diverged")
@@ -144,8 +146,9 @@ class Schedule:
         pilots = [cell for cell in self._pilots if cell in runnable]
         fitting = self._fitting(left)
         later = [] if self.job.leave_out else self.waiting[len(fitting):]
-        return pilots + [cell for cell in sorted(fitting, key=self.expected, reverse=True) + later
-                         if cell in runnable and cell not in pilots]
+        if len(self._fitting(left / AMPLE)) == len(self.waiting):
+            fitting.sort(key=self.expected, reverse=True)
+        return pilots + [cell for cell in fitting + later if cell in runnable and cell not in pilots]
 
     def _fitting(self, left: float) -> list[Cell]:
         """What fits into the time left, in the order of importance up to the first that does not."""

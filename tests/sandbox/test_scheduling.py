@@ -99,7 +99,7 @@ def test_where_not_all_fits_it_is_the_less_important_that_comes_last(tmp_path: P
     job = replace(job_of(cells, tmp_path), timeout=10.0, leave_out=leave_out,
                   expected={one: {"a": 1.0, "b": 4.0}[one.arm] for one in cells})
     taken = [found[0].condition for found in iter(Schedule(job, {}, lambda: 0.0).take, None)]
-    assert taken == ["b@1", "b@2", "a@1", "a@2"], "longest first, of what fits"
+    assert taken == ["a@1", "b@1", "a@2", "b@2"], "by importance, up to what does not fit"
 
 
 def test_a_job_does_not_wait_for_a_slot_that_it_no_longer_needs(tmp_path: Path) -> None:
