@@ -2,8 +2,9 @@
 
 Pilots come first; they tell how long the cells of their arm and dataset take. Then the longest expected comes first
 while time is ample; where it is not, the most important, up to the first that does not fit into what is left of the
-job's seconds: what takes longer than expected costs what matters least. A worker stays with one dataset while there is anything of it. Another worker joins where what waits takes each of those
-at work longer than a kernel takes to start; so a small study stays in one kernel.
+job's seconds: what takes longer than expected costs what matters least. A worker stays with one dataset while there is
+anything of it. Another worker joins where what waits takes each of those at work longer than a kernel takes to start;
+so a small study stays in one kernel.
 
 Source: Graham (1969), Bounds on multiprocessing timing anomalies: longest processing time first.
 """
