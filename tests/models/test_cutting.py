@@ -15,7 +15,7 @@ from models.roles import ROLES
 from models.roles.assessing import FEEDBACK, FeedbackInputs
 from models.roles.coding import Duty
 from record.ablation import Ablation
-from record.nouns.data import Level
+from record.nouns.data import Arm, Level
 from tests.models.examples import ABLATION, CODE, FACTS, IDEA, INPUTS, PARENT, PLAN, WRITE
 
 LONG = "One rule. " * 3000 + "The last rule fixes 128 hidden units."
@@ -82,14 +82,17 @@ def test_the_plan_and_the_claim_are_never_cut() -> None:
 def test_code_and_what_has_to_be_measured_are_never_cut() -> None:
     source = "x = 1\n" * 9000
     duty = Duty(datasets=("d",), arms=tuple(f"a{i}" for i in range(30)), levels=tuple(f"l{i}" for i in range(50)))
+    plan = PLAN.model_copy(update={
+        "arms": tuple(Arm(name=name, role="method") for name in duty.arms),
+        "levels": tuple(Level(name=name) for name in duty.levels)})
     verdict = INPUTS["feedback"]
     assert isinstance(verdict, FeedbackInputs)
     ablation = Ablation.model_validate(ABLATION.model_dump() | {"replacement": LONG})
     judged = render(FEEDBACK, verdict.model_copy(update={
-        "code": {"experiment.py": source}, "duty": duty, "ablation": ablation}))
+        "code": {"experiment.py": source}, "duty": duty, "data_plan": plan, "ablation": ablation}))
     parent = PARENT.model_copy(update={"files": {"experiment.py": source, "plots.py": source}})
     coded = render(roles.CODE, CODE.model_copy(update={
-        "kind": "ablate", "parent": parent, "duty": duty, "ablation": ablation}))
+        "kind": "ablate", "parent": parent, "duty": duty, "data_plan": plan, "ablation": ablation}))
     for user in (judged.user, coded.user):
         assert source.strip() in user and "`a29@l49`" in user and LONG in user and "left out" not in user
     improved = render(roles.CODE, CODE.model_copy(update={"kind": "improve", "parent": parent, "item": LONG}))
