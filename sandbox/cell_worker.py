@@ -1,4 +1,4 @@
-"""Measures cells in kernels of this machine: a worker has one kernel at a time, which sees one dataset.
+"""Measures cells in kernels of this machine: a worker has one kernel at a time, which sees one large dataset at most.
 
 A kernel works in a folder of its own below the job's. A cell's folder lies there while the cell runs, is taken out of
 the kernel's reach with its end, and only then read: no cell finds what another left.
@@ -32,7 +32,7 @@ from sandbox.pool import MATPLOTLIBRC, names_of
 from sandbox.programs import visible_files
 from sandbox.running import Runner, source_of
 from sandbox.untrusted import BadFile, remove
-from sandbox.workspace import CELLS, KERNELS, copy_arm
+from sandbox.workspace import CELLS, KERNELS, copy_arm, copy_view, mounted
 
 
 async def measure_cells(job: Job, runner: Runner, hold: Hold) -> Outcome:
@@ -63,7 +63,7 @@ def _clear(folder: Path) -> None:
 
 @dataclass
 class CellWorker:
-    """Measures one cell after the other, in one kernel as long as it lives and the dataset stays the same."""
+    """Measures one cell after the other, in one kernel as long as it lives and need not see another dataset."""
 
     runner: Runner
     job: Job
@@ -71,6 +71,8 @@ class CellWorker:
     number: int
     alone: bool
     dataset: str = ""
+    _sees: tuple[str, ...] = ()
+    """The dataset that the kernel sees outside of the cells' folders, if any."""
     _kernel: Kernel | None = None
     _lease: Lease = field(default_factory=Lease)
     _usage: Usage = field(default_factory=Usage)
@@ -81,9 +83,10 @@ class CellWorker:
 
     async def measure(self, cell: Cell, limit: float, schedule: Schedule) -> Ran:
         """Measure a cell in so many seconds. Raises `ExecutorError`."""
-        if cell.dataset != self.dataset:
+        sees = await asyncio.to_thread(mounted, cell.dataset, self.runner.views)
+        if sees != self._sees:
             await self.close()
-            self.dataset = cell.dataset
+        self.dataset, self._sees = cell.dataset, sees
         script = await self._prepared(cell, limit, schedule)
         monitor = Monitor(self.job.watch, script.folder) if self.job.watch is not None else None
         self.live.add(f"\n--- {cell} ---\n")
@@ -119,7 +122,7 @@ class CellWorker:
     async def close(self) -> None:
         """End the kernel. Idempotent."""
         kernel, lease, self._lease = self._kernel, self._lease, Lease()
-        self._kernel, self._started, self._ended, self.dataset = None, False, 0, ""
+        self._kernel, self._started, self._ended = None, False, 0
         if kernel is not None:
             kernel.kill()
         if lease.devices:
@@ -137,13 +140,15 @@ class CellWorker:
         if self._kernel is None and not self.runner.gpus.devices:
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
             self._kernel = self.runner.pool.take(
-                self._folder, source=source, datasets=(cell.dataset,), exactly=True)
+                self._folder, source=source, datasets=self._sees, exactly=True)
             self._started = self._kernel is not None
         self._folder.mkdir(parents=True, exist_ok=True)
         earlier = self._earlier(cell, schedule)
         script = await self.runner.prepared(replace(
             job, name=f"{job.name} {cell.name}", folder=self._folder / CELLS / cell.name, source=source,
             seed=cell.seed, timeout=limit, datasets=(cell.dataset,), earlier=earlier, alone=self.alone, cells=()))
+        if not self._sees:
+            script = await asyncio.to_thread(copy_view, script, cell.dataset)
         other = schedule.read_by(cell)
         if other is not None:
             await asyncio.to_thread(copy_arm, schedule.folders[other], script.folder, other.arm,

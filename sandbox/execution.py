@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
+import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ class Script:
     job: Job
     folder: Path
     views: dict[str, str]
-    """Dataset name -> file with its view."""
+    """Dataset name -> file with its view; relative to its folder where it lies there."""
     artifacts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """Node -> names of what it left; those that the source names lie under inputs/artifacts/."""
     scorers: tuple[str, ...] = ()
@@ -71,7 +72,8 @@ class Script:
     @property
     def paths(self) -> tuple[Path, ...]:
         """All that its kernel must be able to read besides its folder."""
-        return (*self.readable, *map(Path, (*self.views.values(), *self.pretrained.values())))
+        outside = filter(os.path.isabs, (*self.views.values(), *self.pretrained.values()))
+        return (*self.readable, *map(Path, outside))
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,8 @@ class Pool:
         self._folders = config.cache.parent / "slots"
         shutil.rmtree(self._folders, ignore_errors=True)  # of kernels whose program was killed
         self._used: set[str] = set()
-        self._wanted = frozenset[str]()
-        """The datasets of the last job that had any."""
+        self._wanted: frozenset[str] | None = None
+        """The datasets of the last job that said which it must see; before that all."""
         self._waiting: dict[Kernel, frozenset[str]] = {}
         """Kernels with the datasets that they see."""
         self._filling: asyncio.Task[None] | None = None
@@ -63,7 +63,7 @@ class Pool:
         The folder must be empty or not there: else there is none to be had. With `exactly` the kernel sees no other
         dataset. From now on those are started that would have been fit.
         """
-        if wanted := frozenset(datasets):
+        if (wanted := frozenset(datasets)) or exactly:
             self._wanted = wanted
         self._used |= {name for name in MODULES for text in source.values()
                        if re.search(rf"^\s*(import|from)\b.*\b{name}\b", text, re.MULTILINE)}
@@ -119,7 +119,8 @@ class Pool:
 
     async def _add(self) -> None:
         """Start one more. Raises `ExecutorError`, `OSError`."""
-        datasets = self._wanted or frozenset(path.stem for path in self._views.glob("*.npz"))
+        known = frozenset(path.stem for path in self._views.glob("*.npz"))
+        datasets = known if self._wanted is None else self._wanted
         readable = (*(self._views / f"{name}.npz" for name in sorted(datasets)),
                     *await asyncio.to_thread(dataset_folders, datasets, self._views), *self._readable)
         modules = await self.modules()

@@ -10,6 +10,8 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +29,8 @@ CELLS, KERNELS = "cells", "kernels"
 """In the folder of a job of cells: those of its cells, and those in which kernels work."""
 _OURS = (MEASUREMENTS, "submissions.jsonl", "submissions", "sealed", "arrays", CHECKPOINTS, ARTIFACTS)
 """What an earlier experiment in the same folder may have left there."""
+COPIED_BYTES = 8 * 2**20
+"""A view up to this size is copied to each cell: that takes less than another kernel."""
 
 
 def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> Script:
@@ -59,6 +63,28 @@ def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> Scrip
                   readable=dataset_folders(job.datasets, views),
                   artifacts={node: left.names for node, left in job.artifacts.items()},
                   tree=tree_sha256({name: text for name, text in job.source.items() if name != PLOTS}))
+
+
+def mounted(dataset: str, views: Path) -> tuple[str, ...]:
+    """The datasets that a kernel must see for cells of this one: itself where its view is large or points to a folder.
+
+    A small view is copied to each cell instead (`copy_view`), so that one kernel serves cells of several datasets.
+    """
+    with suppress(OSError):  # what is not there is told by `prepare_workspace`
+        if (views / f"{dataset}.npz").stat().st_size <= COPIED_BYTES and not dataset_folders((dataset,), views):
+            return ()
+    return (dataset,)
+
+
+def copy_view(script: Script, dataset: str) -> Script:
+    """The script with the view of a dataset in its own folder. Raises `ExecutorError`."""
+    place = f"inputs/data/{dataset}.npz"
+    try:
+        (script.folder / place).parent.mkdir(parents=True)
+        shutil.copyfile(script.views[dataset], script.folder / place)
+    except OSError as error:
+        raise ExecutorError(f"cannot prepare {script.folder}: {error}") from error
+    return replace(script, views={dataset: place})
 
 
 def dataset_folders(names: Iterable[str], views: Path) -> tuple[Path, ...]:

@@ -21,6 +21,7 @@ import pytest
 
 from record.nouns.cells import Cell, CellLine
 from sandbox import cells as scheduling
+from sandbox import workspace
 from sandbox.executor import LocalExecutor
 from sandbox.job import CellOutcome, Job, Outcome
 from sandbox.programs import visible_files
@@ -57,11 +58,12 @@ def run(cell):
         lab.shared(f"of {cell.dataset}", lambda: cell.dataset + cell.condition)
     values = np.concatenate([base["drawn"], np.random.rand(2), [random.random(), lab.seed == cell.seed]])
     print(base["drawn"].flags.writeable, base["seed"])
+    print("kernel", os.getppid(), os.listdir("inputs") if os.path.isdir("inputs") else [])
     lab.save("values", values)
     lab.log("loss", 0.5, step=1)
     data = lab.data(cell.dataset)
     for split, part in (("validation", data.validation), ("test", data.test)):
-        lab.submit(split=split, predictions=np.arange(len(part.x)) % data.classes)
+        lab.submit(split=split, predictions=np.arange(len(part.x)) % (data.classes or 7))
     if cell.arm == "early":
         lab.save_artifact("net", values)
     if cell.arm == "late":
@@ -174,6 +176,22 @@ def test_no_cell_finds_what_another_left(study: Ran) -> None:
         assert study.output(one).splitlines()[1].startswith("False ")  # what is shared is read-only
     assert "read True" in study.output(LATE)
     assert [path.name for path in (study.folders[EARLY] / "arms").iterdir()] == ["base.py", "early.py"]
+
+
+@pytest.mark.slow
+def test_a_kernel_serves_cells_of_several_small_datasets(
+    study: Ran, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    both = (OTHER, cell("early", "b", dataset="diabetes"))
+    small = ran(store, tmp_path / "small", both)
+    monkeypatch.setattr(workspace, "COPIED_BYTES", 0)
+    large = ran(store, tmp_path / "large", both)
+    kernels = [{found.output(one).split("kernel ")[1].splitlines()[0] for one in both} for found in (small, large)]
+    assert [len(one) for one in kernels] == [1, 2], "a large one is mounted, for cells of its own"
+    assert kernels[0].pop().endswith("['data']") and all(one.endswith("[]") for one in kernels[1])
+    for one in both:
+        assert small.cells[one].failure is None and small.cells[one].sealed == large.cells[one].sealed
+    assert large.cells[OTHER].sealed == study.cells[OTHER].sealed
 
 
 @pytest.mark.slow

@@ -100,7 +100,7 @@ def data(name: str) -> Dataset | Folder:
     if name not in views:
         has = ", ".join(sorted(views)) or "none"
         raise LabError(f"no dataset {name!r} in the data plan of this run; it has: {has}")
-    with np.load(views[name], allow_pickle=False) as view:
+    with np.load(current.folder / views[name], allow_pickle=False) as view:
         meta: dict[str, Any] = json.loads(str(view["meta"]))
         about: dict[str, Any] = json.loads(str(view["about"])) if "about" in view.files else {}
         if about.get("path"):

@@ -68,7 +68,7 @@ class JobFile:
     folder: Path
     entry: str
     datasets: dict[str, str]
-    """Dataset name -> its view, an .npz file without the withheld labels."""
+    """Dataset name -> its view, an .npz file without the withheld labels; below `folder`, or elsewhere."""
     limit: float = 0.0
     """Seconds of wall clock that the script was given."""
     cache: str = ""
