@@ -143,7 +143,8 @@ class _Running:
         script, settings, gpus = self._script, self._kernel.config.settings, self._kernel.options.gpus
         job, cell = script.job, script.cell
         self._kernel.write_job({
-            "cell": None if cell is None else cell.model_dump(), "arms": script.arms, "tree": script.tree,
+            "cell": None if cell is None else cell.model_dump() | {"setting": job.settings.get(cell, {})},
+            "arms": script.arms, "tree": script.tree,
             "grace": settings.grace, "seed": job.seed, "deadline": time.monotonic() + limit, "limit": limit,
             "mode": job.mode,
             "device": "cuda" if gpus else "cpu", "processes": max(1, len(gpus)),

@@ -17,6 +17,7 @@ from record.nouns.cells import Cell, CellLine
 from record.nouns.data import Measurement
 from record.nouns.figures import Figure
 from record.nouns.nodes import Failure
+from record.nouns.tuning import Setting
 from sandbox.errors import ExecutorError
 
 
@@ -148,6 +149,8 @@ class Job:
     cells: tuple[Cell, ...] = ()
     """What is to be measured, in the order of importance; empty for a program that does all at once. Cells run in
     kernels that see the view of their dataset alone, each in a process of its own (docs/sandbox.md)."""
+    settings: Mapping[Cell, Setting] = field(default_factory=dict[Cell, Setting])
+    """Hyperparameters of each of `cells`, as `cell.setting` shows them to the code."""
     arms: tuple[str, ...] = ()
     """All arms of the study: a cell does not see the file `arms/<arm>.py` of another (`sandbox.programs`). Empty: those
     of `cells`."""

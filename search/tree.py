@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from record.ablation_results import line_of
 from record.fold.state import RunState, marks_of
 from record.nouns.data import DataPlan
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, Seen, Work, summary_of
 from record.nouns.nodes import STAGES, Node, NodeKind, StageName, StageSummary, node_id
-from record.trials import line_of
 from search.repairs import Together, failed_alike
 from search.score import FEWEST, Panel, close, common, coverage, gain, noise, panel_of
 from search.settings import SearchSettings

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from models.roles.assessing import FeedbackInputs, Statistic
 from models.roles.coding import CodeInputs, CommonFailure, Duty, InFlight, NodeBrief, NodeLine, Unreported
+from record.ablation_results import ablation_of
 from record.claims.means import Claim, same_values
 from record.events.searching import Decided
 from record.folder import RunFolder, read_source
@@ -14,7 +15,6 @@ from record.nouns.decisions import Compare, Expand
 from record.nouns.figures import FigureReview
 from record.nouns.nodes import STAGES, Node, StageName, StageSummary, node_id
 from record.source import PLOTS, code_of, difference
-from record.trials import ablation_of
 from search.score import datasets_of
 from search.tree import SEARCH_KINDS, View, view_of
 from stages.bench import Bench

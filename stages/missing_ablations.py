@@ -21,6 +21,7 @@ from models.client import ModelClient
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles.planning import MissingAblationsInputs
 from record.ablation import Ablation, MissingAblation
+from record.ablation_results import ablation_results, line_of
 from record.claims.means import winner
 from record.claims.printing import printed
 from record.events.searching import AblationsMissed, WorkDone
@@ -29,7 +30,6 @@ from record.folder import read_source
 from record.nouns.decisions import MISSING_ABLATIONS, Expand, Seen
 from record.nouns.papers import Draft
 from record.source import code_of
-from record.trials import line_of, trials
 from record.typeset import Use, filled
 from search.limits import expected_seconds
 from search.policy import LATE_DEBUGS
@@ -78,7 +78,7 @@ async def missing_ablations(bench: Bench) -> bool:
 def news(state: RunState) -> tuple[str, ...]:
     """What came of each ablation that was asked for, as the reflector is told it."""
     lines: list[str] = []
-    for one in trials(state):
+    for one in ablation_results(state):
         if one.by != "reviewer":
             continue
         if one.outcome == "measured" and one.replicates:
@@ -97,7 +97,7 @@ async def ask_reviewer(bench: Bench, client: ModelClient) -> AblationsMissed:
     state = bench.state
     if state.limited is not None:
         return AblationsMissed(why=f"nobody asked: {state.limited}")
-    best, tried, most = state.nodes[winner(state) or ""], trials(state), bench.paper.missing_ablations
+    best, tried, most = state.nodes[winner(state) or ""], ablation_results(state), bench.paper.missing_ablations
     done = [one.ablation for one in tried if one.outcome == "measured"]
     kept: tuple[Ablation, ...] = ()
     complaints: tuple[str, ...] = ()

@@ -12,12 +12,12 @@ from pydantic import Field
 from models.roles.coding import Measured, NodeBrief, Seconds, Study, Unreported
 from models.roles.role import Circumstance, Role
 from record.ablation import Ablation
+from record.ablation_results import AblationResult
 from record.nouns.data import DataPlan
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.nodes import StageSummary
 from record.nouns.papers import Draft
-from record.trials import Trial
 
 
 class CatalogueEntry(Frozen):
@@ -91,7 +91,7 @@ ABLATION_PLAN = Role("ablation_plan", AblationPlanInputs, AblationPlan, prompt_t
 
 class MissingAblationsInputs(Study):
     draft: Draft = Field(description="with the values that its macros print")
-    trials: tuple[Trial, ...] = Field(description="what was planned, and what became of it")
+    trials: tuple[AblationResult, ...] = Field(description="what was planned, and what became of it")
     method_plan: str
     method_code: dict[str, str] = Field(description="path -> text")
     most: int = Field(ge=1, description="ablations at most")

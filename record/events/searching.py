@@ -58,6 +58,7 @@ class CellsOwed(Frozen):
     node: str
     cells: tuple[Cell, ...]
     keys: tuple[str, ...] = Field(description="one a cell")
+    code: dict[str, str] = Field(default={}, description="arm -> sha256 of the files that its cells see")
     taken: dict[str, str] = Field(default_factory=dict, description="key -> id of the execution")
 
 

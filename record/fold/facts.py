@@ -10,8 +10,9 @@ from typing import Any
 from record.events import papers, running, searching
 from record.machine import Machine, Rate
 from record.nouns.data import DataPlan, DatasetFacts, Measurement, OverExamples, Scorer
-from record.nouns.decisions import CallKey, Spending
+from record.nouns.decisions import CallKey, Extend, Spending
 from record.nouns.nodes import STAGES, CellRun, Failure, Node, NodeKind, StageName, StageSummary
+from record.nouns.tuning import Trial
 
 
 @dataclass
@@ -135,6 +136,10 @@ class Facts:
     """What each node of cells has to measure."""
     cells: dict[str, tuple[str, CellRun]] = field(default_factory=dict[str, tuple[str, CellRun]])
     """Every execution of a cell by its id, in order, with the node that it was for."""
+    trials: dict[tuple[str, int], Trial] = field(default_factory=dict[tuple[str, int], Trial])
+    """Every setting that was decided on for an arm, by its number."""
+    extended: dict[str, Extend] = field(default_factory=dict[str, Extend])
+    """Dimensions of the space that were widened, by name."""
     finished: set[int] = field(default_factory=set[int])
     """Decisions whose work is done: nodes judged, comparisons answered, waits, ends, and finished work."""
     stages: dict[StageName, StageState] = field(default_factory=lambda: {name: StageState() for name in STAGES})

@@ -7,7 +7,7 @@ from typing import Any
 from record.events import searching
 from record.fold.facts import Terms
 from record.fold.state import RunState
-from record.nouns.decisions import Compare, Expand, Spending, Work
+from record.nouns.decisions import Compare, Expand, Extend, Spending, Work
 from record.nouns.nodes import Node, NodeStep, Plotting, node_id
 
 
@@ -76,13 +76,25 @@ def _decided(state: RunState, event: searching.Decided, at: float) -> None:
         action = event.action
         state.nodes[node_id(event.k)] = Node(
             id=node_id(event.k), decision=event.k, parent=action.parent, stage=action.stage, kind=action.kind,
-            seed=action.seed, mends=action.mends)
+            seed=action.seed, mends=action.mends, trials=_chosen(state, action))
+        state.trials |= {(one.arm, one.number): one for one in action.trials if one.share == 1 or (
+            one.arm, one.number) not in state.trials}
         state.step_since[node_id(event.k)] = at
         stage = state.stages[action.stage]
         if stage.began is None:
             stage.began = state.active_seconds
     elif not isinstance(event.action, Work | Compare):
         state.finished.add(event.k)
+        if isinstance(event.action, Extend):
+            state.extended[event.action.dimension] = event.action
+
+
+def _chosen(state: RunState, action: Expand) -> dict[str, int]:
+    """The trial of each arm that a node runs with: its own choice, else its parent's."""
+    if action.kind == "tune":
+        return {one.arm: one.number for one in action.trials}
+    parent = state.nodes.get(action.parent or "")
+    return parent.trials if parent is not None else {}
 
 
 def apply_node(state: RunState, event: searching.NodeEvent, at: float) -> None:

@@ -15,7 +15,8 @@ class Cell(Frozen):
     dataset: str
     arm: str
     level: str = Field(default="", description="empty where the study has none")
-    trial: int = Field(default=0, ge=0, description="number of a setting of hyperparameters; 0: the program's own")
+    trial: int = Field(default=0, ge=0, description="number of a setting of hyperparameters; 0: the arm's defaults")
+    share: float = Field(default=1.0, gt=0, le=1, description="of the training steps or examples: a rung of the trial")
     seed: int = 0
 
     if TYPE_CHECKING:
@@ -30,10 +31,12 @@ class Cell(Frozen):
     def name(self) -> str:
         """What tells it from the other cells of a node, as a file may be named: `digits__method__noise20`."""
         return "__".join((self.dataset, self.arm, *([self.level] if self.level else []),
-                          *([f"t{self.trial}"] if self.trial else [])))
+                          *([f"t{self.trial}"] if self.trial else []),
+                          *([f"r{self.share:g}".replace(".", "_")] if self.share < 1 else [])))
 
     def __str__(self) -> str:
-        return f"{self.condition} on {self.dataset}" + (f", trial {self.trial}" if self.trial else "")
+        trial = f", trial {self.trial}" if self.trial else ""
+        return f"{self.condition} on {self.dataset}{trial}" + (f" at {self.share:g}" if self.share < 1 else "")
 
 
 class CellLine(Frozen):

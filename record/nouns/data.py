@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from record.nouns.frozen import Frozen
+from record.nouns.tuning import Anchor, Hyperparameter, Setting, Tuning
 
 
 class MetricSpec(Frozen):
@@ -27,6 +28,7 @@ class Arm(Frozen):
     title: str = Field(default="", description="how a table names it")
     role: Literal["baseline", "method", "ablation"]
     description: str = ""
+    untuned: str = Field(default="", description="why it has no hyperparameters, where it has none")
 
 
 class Level(Frozen):
@@ -68,6 +70,9 @@ class DataPlan(Frozen):
     factor: str = Field(default="", description="what the levels are levels of, e.g. 'label noise rate'")
     expected_seconds: float = Field(gt=0, description="computing of one experiment: every arm, level and dataset")
     untested: tuple[str, ...] = Field(default=(), description="what the idea asks for and this plan cannot test")
+    space: tuple[Hyperparameter, ...] = Field(default=(), description="what is tuned, for which arms")
+    tuning: Tuning = Tuning()
+    anchors: tuple[Anchor, ...] = Field(default=(), description="published values that the user gives of baselines")
     left_out: tuple[LeftOut, ...] = Field(default=(), description="cells that are not measured, on purpose")
     open: tuple[str, ...] = Field(default=(), description="what experiments may choose; all else is fixed")
     covered: tuple[int, ...] = Field(default=(), description=(
@@ -88,6 +93,28 @@ class DataPlan(Frozen):
         """Whether the study has this cell; an arm that is no arm of the plan is an ablation's."""
         return not any(one.dataset in ("", dataset) and one.arm in ("", arm) and one.level in ("", level)
                        for one in self.left_out)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The arms that are compared: baselines and methods."""
+        return tuple(arm.name for arm in self.arms if arm.role != "ablation")
+
+    @property
+    def tuned_arms(self) -> tuple[str, ...]:
+        """Those of them that have hyperparameters."""
+        return tuple(arm for arm in self.compared if self.space_of(arm))
+
+    def space_of(self, arm: str) -> tuple[Hyperparameter, ...]:
+        """The dimensions that an arm has, those that hang on a choice after it."""
+        return tuple(one for one in self.space if arm in (one.arms or self.compared))
+
+    def defaults_of(self, arm: str) -> Setting:
+        """The setting that an arm starts from: trial 0."""
+        found: Setting = {}
+        for one in self.space_of(arm):
+            if not one.given or found.get(one.given) in one.among:
+                found[one.name] = one.default
+        return found
 
     @property
     def not_tested(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import NodeKind, StageName
+from record.nouns.tuning import Trial
 
 
 class CallKey(Frozen):
@@ -67,6 +68,21 @@ class Expand(Frozen):
     seed: int = Field(description="the seed that its code runs with")
     mends: tuple[str, ...] = Field(default=(), description="children of the parent that failed alike: what they met is "
                                                            "mended once, in the parent")
+    trials: tuple[Trial, ...] = Field(default=(), description=(
+        "of a `trial` node: settings of one arm that are tried; of a `tune` node: what was chosen for each arm"))
+    arm: str = Field(default="", description="of an `improve` node: the arm that is to become better, so that it gets "
+                                             "as many such nodes as others; empty: what the item says")
+
+
+class Extend(Frozen):
+    """Widen a dimension of the space, once, for every arm that has it: a chosen setting lies at its edge."""
+
+    do: Literal["extend"] = "extend"
+    stage: StageName
+    dimension: str
+    low: float
+    high: float
+    arm: str = Field(description="whose chosen setting lies at the edge")
 
 
 class Compare(Frozen):
@@ -110,7 +126,7 @@ ABLATION_PLAN = Work(task="ablation plan")
 MISSING_ABLATIONS = Work(task="missing ablations")
 """After the draft: what a reviewer would ask for is asked, run, scored, and told."""
 
-Action = Annotated[Expand | Compare | Wait | End | Work, Field(discriminator="do")]
+Action = Annotated[Expand | Extend | Compare | Wait | End | Work, Field(discriminator="do")]
 
 
 class Seen(Frozen):

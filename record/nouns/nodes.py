@@ -20,7 +20,9 @@ Phase = Literal[
 """What a run does next: the steps of its state machine, and `done`."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
 """In the order in which a run goes through them."""
-NodeKind = Literal["draft", "debug", "improve", "tune", "ablate", "replicate", "aggregate"]
+NodeKind = Literal["draft", "debug", "improve", "trial", "tune", "ablate", "replicate", "aggregate"]
+"""`trial`: its parent's program with settings of one arm that are tried; `tune`: with the setting that was chosen for
+each arm; `replicate`: with another seed. No model writes these three."""
 
 
 class BranchStep(Frozen):
@@ -179,6 +181,7 @@ class Node(Frozen):
     plan: str = ""
     varies: str = Field(default="", description="the hyperparameter, agenda item or ablated part that it tries")
     arms: tuple[str, ...] = Field(default=(), description="that its program adds to those of the data plan")
+    trials: dict[str, int] = Field(default={}, description="arm -> the trial whose setting it runs with; 0: defaults")
     source_sha256: str = ""
     setups: dict[str, Scalar] = Field(default_factory=dict, description="upper-case constants of the source")
     author: str = Field(default="", description="the person who wrote the source; empty: a model")

@@ -23,7 +23,7 @@ from record.nouns.nodes import CellRun, Node, node_id
 from record.source import ENTRY
 from record.syntax import reads_of, strings_in
 from sandbox.job import CellOutcome, Job, Outcome
-from sandbox.programs import visible_files
+from sandbox.programs import tree_sha256, visible_files
 from sandbox.results import SAID
 from search.tree import View
 from stages.bench import Bench
@@ -77,7 +77,8 @@ def keys_of(
         seen = visible_files(source, cell.arm, arms=arms, reads=reads)
         read = reads.get(cell.arm, cell.arm)
         content: dict[str, object] = {
-            "cell": cell.model_dump(), "data": facts.get(cell.dataset, ""), "scorer": scorers.get(cell.dataset, ""),
+            "cell": cell.model_dump(), "setting": bench.state.setting_of(cell.arm, cell.trial),
+            "data": facts.get(cell.dataset, ""), "scorer": scorers.get(cell.dataset, ""),
             "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in seen.items()},
             "artifacts": left, "pretrained": bench.pretrained, "network": bench.network,
             "ground": bench.executor.ground, "reads": "" if read in (cell.arm, *above) else key(
@@ -85,6 +86,13 @@ def keys_of(
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     return {cell: key(cell) for cell in cells}
+
+
+def code_of_arms(cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str]) -> dict[str, str]:
+    """Arm -> sha256 of the files that its cells see: what a tuned setting holds for."""
+    arms, reads = tuple(arms), reads_of(source.get(ENTRY, "")) or {}
+    return {arm: tree_sha256(visible_files(source, arm, arms=arms, reads=reads))
+            for arm in dict.fromkeys(cell.arm for cell in cells)}
 
 
 def taken_over(decided: Decided, keys: Iterable[str], *, bench: Bench) -> dict[str, str]:
@@ -151,6 +159,7 @@ class Grid:
         timed = self._bench.search.order == "arrival"
         return await self._bench.executor.run(replace(
             job, cells=tuple(self.keys), arms=arms_of(self._node, self._bench.plan),
+            settings={cell: self._bench.state.setting_of(cell.arm, cell.trial) for cell in self.keys},
             ready={cell: self._bench.folder.cell(run.id) for cell, run in known.items() if run.failure is None},
             failed={cell: _outcome_of(run) for cell, run in known.items() if run.failure is not None},
             cut=self._cut(), expected=self._expected() if timed else {}, leave_out=timed, took=self._took))
@@ -225,7 +234,7 @@ def grid_of(bench: Bench, decided: Decided, view: View) -> Grid | None:
         arms = arms_of(node, bench.plan)
         keys = keys_of(owed(node, view, plan=bench.plan), source, arms=arms, bench=bench, view=view)
         bench.recorder.append(CellsOwed(
-            node=node.id, cells=tuple(keys), keys=tuple(keys.values()),
+            node=node.id, cells=tuple(keys), keys=tuple(keys.values()), code=code_of_arms(keys, source, arms=arms),
             taken=taken_over(decided, keys.values(), bench=bench)))
     return Grid(bench, bench.state.owed[node.id])
 

@@ -15,6 +15,7 @@ from itertools import zip_longest
 from statistics import fmean
 from typing import Any, Literal, cast
 
+from record.ablation_results import ablation_results
 from record.cells import CellStatus, all_cells, totals_of
 from record.claims.differences import Difference, Family
 from record.claims.means import (
@@ -32,7 +33,6 @@ from record.fold.state import RunState
 from record.nouns.data import Grade
 from record.nouns.decisions import Compare
 from record.nouns.nodes import STAGES, Node, changed, retries
-from record.trials import trials
 from stages.paper.latex import longtable, recorded, recorded_row, rendered, short, words
 from stages.paper.tables import CONSTANT
 
@@ -179,7 +179,7 @@ def disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...]:
     """What a reader must learn of this run, a sentence each, in words without numbers."""
     best = winner(state)
     ablated: dict[str, list[str]] = {}
-    for one in trials(state):
+    for one in ablation_results(state):
         ablated.setdefault(f"{one.by}: {one.outcome}", []).append(one.ablation.name)
     behind = {node for claim in claims for node in claim.nodes}
     cells = [cell for node, found in all_cells(state).items() if node in behind for cell in found]
@@ -200,7 +200,7 @@ def ablation_rows(state: RunState, by: Literal["author", "reviewer"]) -> Iterabl
         yield "none", state.planned.why
     if by == "reviewer" and state.missed is not None:
         yield "asked", state.missed.why
-    for one in trials(state):
+    for one in ablation_results(state):
         name, part, fate = one.ablation.name, one.ablation.part, f"{one.outcome}{f' ({one.node})' if one.node else ''}"
         change = {"remove": f"{part} taken out", "replace": f"{part} replaced by {one.ablation.replacement}",
                   "add": f"{one.ablation.replacement} added to {part}"}[one.ablation.action]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from pydantic_core import to_json
 
+from record.ablation_results import ablation_results
 from record.cells import CellStatus, CellTotals, all_cells, totals_of
 from record.claims.means import replicates_of, seedless, winner
 from record.events import Event
@@ -21,7 +22,6 @@ from record.folder import RunFolder
 from record.nouns.data import Measurement
 from record.nouns.decisions import Action, Expand
 from record.nouns.nodes import STAGES, Attempt, Node, StageName
-from record.trials import trials
 from stages.paper.appendix import FORKED, LATE
 
 RULES = {
@@ -196,7 +196,7 @@ def _ablations(state: RunState) -> dict[str, object] | None:
     planned, missed = state.planned, state.missed
     if planned is None and missed is None:
         return None
-    return {"trials": trials(state), "risks": planned.risks if planned is not None else (),
+    return {"trials": ablation_results(state), "risks": planned.risks if planned is not None else (),
             "unplanned": planned.why if planned is not None else "",
             "missing": missed.why if missed is not None else "", "rule": LATE}
 

@@ -51,6 +51,7 @@ from models.roles.writing import (
     WriteInputs,
 )
 from record.ablation import Ablation
+from record.ablation_results import AblationResult
 from record.claims.differences import Difference
 from record.machine import Rate
 from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, Measurement, MetricSpec
@@ -58,7 +59,6 @@ from record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts, FigureRevie
 from record.nouns.idea import Idea
 from record.nouns.nodes import Attempt, BranchStep, Check, Failure, StageSummary
 from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section, Support
-from record.trials import Trial
 from review.judge import read_rubric
 from tests.models.ideation_examples import INPUTS as IDEATION
 from tests.programs import files
@@ -314,8 +314,10 @@ INPUTS["missing_ablations"] = MissingAblationsInputs(
     complaints=("'sudden-penalty' makes the same change as 'no-warmup'",),
     draft=Draft(title="Margins", abstract="We ask.", sections=(
         Section(title="Results", body="The margin brings the accuracy to 0.820."),)),
-    trials=(Trial(ablation=ABLATION, by="author", outcome="measured", node="n9", arms=(ABLATION.name,), replicates=5),
-            Trial(ablation=ABLATION.model_copy(update={"name": "no-hinge"}), by="author", outcome="failed", node="n12",
-                  why="timeout: it took 120 s")))
+    trials=(AblationResult(
+        ablation=ABLATION, by="author", outcome="measured", node="n9", arms=(ABLATION.name,), replicates=5),
+            AblationResult(
+        ablation=ABLATION.model_copy(update={"name": "no-hinge"}), by="author", outcome="failed", node="n12",
+        why="timeout: it took 120 s")))
 INPUTS.update(IDEATION)
 PROGRAM = Program(title="A plain network", plan="Train it.", varies="design", files=files("import lab\n", "pass\n"))

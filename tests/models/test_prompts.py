@@ -31,12 +31,12 @@ from models.roles.figures import FIGURES, PLOT, VISION, ArrayBrief, Mention, Pla
 from models.roles.judge import MOST_DIMENSIONS, Band, Dimension, Rubric, Scale
 from models.roles.revising import REFLECT, ReflectInputs
 from models.roles.writing import ClaimLine, Reference, RequiredStatement, SectionInputs
+from record.ablation_results import AblationResult
 from record.nouns.cells import Cell, CellLine
 from record.nouns.data import LeftOut, Measurement, MetricSpec
 from record.nouns.figures import FigureReview
 from record.nouns.nodes import Attempt, BranchStep, NodeKind, StageName, StageSummary
 from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section
-from record.trials import Trial
 from tests.models import ideation_examples
 from tests.models.examples import ABLATION, CODE, DIFFERENCE, INPUTS, LAB, MEASUREMENTS, PARENT, PLAN, PROGRAM, WRITE
 from tests.models.snapshot import assert_snapshot
@@ -264,7 +264,7 @@ def huge() -> dict[str, BaseModel]:
         "reflect": {"inputs": write, "results": claims, "violations": (LONG,) * 999, "compile_findings": (LONG,) * 999},
         "ablation_plan": {"method": parent, "complaints": (LONG,) * 99, "notes": (LONG,) * 99},
         "missing_ablations": {"method_plan": LONG, "complaints": (LONG,) * 99, "trials": (
-            Trial(ablation=ABLATION, by="author", outcome="failed", why=LONG),) * 99, "draft": Draft(
+            AblationResult(ablation=ABLATION, by="author", outcome="failed", why=LONG),) * 99, "draft": Draft(
             title="t", abstract="a", sections=(Section(title="T", body=LONG[:6000]),) * 40)},
         "cite_ask": {"before": (searched,) * 99, "draft": Draft(
             title="t", abstract="a", sections=(Section(title=LONG, body=LONG[:6000]),) * 40)},

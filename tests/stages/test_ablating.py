@@ -24,6 +24,7 @@ from models.roles.coding import CodeInputs
 from models.roles.planning import AblationPlan, AblationPlanInputs, MissingAblations, MissingAblationsInputs, RiskTested
 from models.roles.revising import ReflectInputs, Reflection
 from models.scripted import ScriptedModel
+from record.ablation_results import ablation_results
 from record.claims.means import replicates_of, winner
 from record.events import Event
 from record.events.papers import Drafted, FiguresMade
@@ -37,7 +38,6 @@ from record.nouns.decisions import Expand, Work, summary_of
 from record.nouns.figures import AxesFacts, Figure, FigureFacts
 from record.nouns.nodes import STAGES, Failure
 from record.nouns.papers import Draft, Section
-from record.trials import trials
 from sandbox.job import Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from stages.bench import Bench
@@ -220,7 +220,7 @@ def test_planned_ablations_are_taken_up_in_order_once_each_and_then_the_stage_en
     state = world.state
     assert taken_up(state) == ["no-mean", "no-weight", "no-grand"]
     assert state.stages["ablation"].ended == "every planned ablation was tried"
-    assert [(one.outcome, one.arms, one.replicates) for one in trials(state)] == [
+    assert [(one.outcome, one.arms, one.replicates) for one in ablation_results(state)] == [
         ("measured", (name,), 2) for name in ("no-mean", "no-weight", "no-grand")]
     asked = [one for one in world.model.inputs["code"] if isinstance(one, CodeInputs) and one.kind == "ablate"]
     assert [one.ablation.name for one in asked if one.ablation] == ["no-mean", "no-weight", "no-grand"]
@@ -244,7 +244,7 @@ def test_a_failed_ablation_is_debugged_and_one_that_stays_broken_is_told(tmp_pat
 
     model = Model(ablation_plan=planning("no-mean", "no-weight"), debug=lambda _: ablated("no-mean"))
     state = World(tmp_path, model, fails=fails).searched().state
-    broken, worked = trials(state)
+    broken, worked = ablation_results(state)
     assert (broken.outcome, worked.outcome) == ("failed", "measured") and "shapes differ in no-mean" in broken.why
     debugged = [node for node in state.stage_nodes("ablation") if node.kind == "debug"]
     assert [node.id for node in debugged][-1:] == [broken.node] and taken_up(state) == ["no-mean", "no-weight"]
@@ -256,7 +256,7 @@ def test_what_the_limit_left_out_is_told(tmp_path: Path) -> None:
     settings = compose(flags={**FLAGS, "search.ablation.nodes": 1}, environment={})
     world = World(tmp_path, Model(ablation_plan=planning("no-mean", "no-weight")), settings).searched()
     assert world.model.inputs["ablation_plan"][0].most == 1
-    assert [one.ablation.name for one in trials(world.state)] == ["no-mean"]
+    assert [one.ablation.name for one in ablation_results(world.state)] == ["no-mean"]
 
 
 def test_duplicates_foreign_metrics_and_silent_risks_are_shown_to_the_planner_once(tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_missing_ablations_are_run_replicated_scored_once_and_told(
     scored = set(world.state.tests)
     assert world.reviewed() and world.state.phase == "release"
     state = world.state
-    late = [one for one in trials(state) if one.by == "reviewer"]
+    late = [one for one in ablation_results(state) if one.by == "reviewer"]
     assert [(one.outcome, one.arms, one.replicates) for one in late] == [
         ("measured", ("half-weight",), 2), ("measured", ("no-noise",), 2)]
     best = winner(state)
@@ -393,7 +393,7 @@ def test_without_time_or_budget_it_is_a_limitation_and_the_run_is_no_partial_one
     world = at_draft(drafted_once, tmp_path / "time", Model(missing_ablations=missing("half-weight"), reflect=done),
                      settings=hurried)
     assert world.reviewed()
-    (late,) = (one for one in trials(world.state) if one.by == "reviewer")
+    (late,) = (one for one in ablation_results(world.state) if one.by == "reviewer")
     assert late.outcome == "not run" and "the time limit: 4 s are left" in late.why
     assert "was not run" in world.model.inputs["reflect"][0].news[0]
     begun = {event.action.task for event in drafted_once[1]
@@ -403,7 +403,7 @@ def test_without_time_or_budget_it_is_a_limitation_and_the_run_is_no_partial_one
     world = at_draft(drafted_once, tmp_path / "usd", Model(missing_ablations=missing("half-weight", "no-noise"),
                                                            reflect=done), settings=capped)
     assert world.reviewed()
-    asked = [one for one in trials(world.state) if one.by == "reviewer"]
+    asked = [one for one in ablation_results(world.state) if one.by == "reviewer"]
     assert [one.outcome for one in asked] == ["not run", "not run"] and "the budget of $" in asked[0].why
     assert world.state.limited is None and world.state.phase == "release"
     rows = dict(ablation_rows(world.state, "reviewer"))
@@ -419,7 +419,7 @@ def test_one_that_fails_is_debugged_once_and_told_as_a_limitation(
     model = Model(missing_ablations=missing("half-weight"), reflect=done, code=lambda _: ablated("half-weight"))
     world = at_draft(drafted_once, tmp_path, model, fails=fails)
     assert world.reviewed()
-    (late,) = (one for one in trials(world.state) if one.by == "reviewer")
+    (late,) = (one for one in ablation_results(world.state) if one.by == "reviewer")
     assert late.outcome == "failed" and "shapes differ" in late.why
     assert [one.kind for one in model.inputs["code"]] == ["ablate", "debug"]
     assert "failed (shape: shapes differ): tell it as a limitation" in model.inputs["reflect"][0].news[0]
@@ -491,4 +491,4 @@ def tree(state: RunState) -> list[tuple[object, ...]]:
 def test_an_old_record_knows_neither(tmp_path: Path) -> None:
     old = MemoryLog([Started(idea=IDEA, settings={"paper": {"reflections": 1}}, seed=3, version="0", model="m")])
     assert old.state.planned is None and old.state.missed is None
-    assert trials(old.state) == () and AblationsPlanned().ablations == () and AblationsMissed().missing == ()
+    assert ablation_results(old.state) == () and AblationsPlanned().ablations == () and AblationsMissed().missing == ()

@@ -21,6 +21,7 @@ from models.roles.revising import ReflectInputs, Reflection, TextEdit
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record import control
+from record.ablation_results import ablation_results
 from record.claims.means import claims_on_test
 from record.events import Event
 from record.events.running import Commanded
@@ -29,7 +30,6 @@ from record.fold.state import RunState
 from record.nouns.data import DataPlan, DatasetUse
 from record.nouns.idea import Idea
 from record.reading import read_events, read_state
-from record.trials import trials
 from sandbox.errors import DatasetError
 from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_whole_run import SMALL
@@ -189,7 +189,7 @@ def _at(events: Sequence[Event], kind: str) -> int:
 @pytest.mark.slow
 def test_an_ablation_that_a_reviewer_asked_for_is_run_scored_once_and_printed(whole: Whole) -> None:
     state = read_state(whole.folder)
-    planned, late = trials(state)
+    planned, late = ablation_results(state)
     assert (planned.by, late.by) == ("author", "reviewer") and late.replicates == planned.replicates >= 2
     assert late.outcome == "measured" and late.arms == ("half-weight",)
     conditions = {claim.condition for claim in claims_on_test(state)}

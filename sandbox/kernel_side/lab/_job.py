@@ -10,6 +10,7 @@ import json
 import os
 import random
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -40,7 +41,11 @@ class Cell:
     arm: str
     level: str = ""
     trial: int = 0
+    share: float = 1.0
+    """Of the training steps or examples: below 1 on a rung of a trial."""
     seed: int = 0
+    setting: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
+    """Hyperparameter -> value, of this arm in this trial."""
 
     @property
     def condition(self) -> str:
@@ -51,7 +56,8 @@ class Cell:
     def name(self) -> str:
         """What the names of its arrays and artifacts end in."""
         return "__".join((self.dataset, self.arm, *([self.level] if self.level else []),
-                          *([f"t{self.trial}"] if self.trial else [])))
+                          *([f"t{self.trial}"] if self.trial else []),
+                          *([f"r{self.share:g}".replace(".", "_")] if self.share < 1 else [])))
 
     def __str__(self) -> str:
         return f"{self.condition} on {self.dataset}"

@@ -8,8 +8,8 @@ from models.offline.planning import ablation_plan, missing_ablations
 from models.offline.study import the_study
 from models.roles.planning import AblationPlanInputs, MissingAblations, MissingAblationsInputs
 from record.ablation import Ablation
+from record.ablation_results import AblationResult
 from record.nouns.papers import Draft, Section
-from record.trials import Trial
 from stages.planned_ablations import answers_to_risks, sift
 from tests.models.offline.inputs import IDEA, PLAN, agenda_winner, brief, code_inputs, made
 
@@ -23,7 +23,7 @@ def asked(*done: Ablation) -> MissingAblations:
     return missing_ablations(MissingAblationsInputs(
         idea=IDEA, data_plan=PLAN, draft=draft, most=2, node_seconds=60.0, method_plan="p",
         method_code={"experiment.py": agenda_winner().experiment},
-        trials=tuple(Trial(ablation=one, by="author", outcome="measured") for one in done)))
+        trials=tuple(AblationResult(ablation=one, by="author", outcome="measured") for one in done)))
 
 
 @pytest.mark.parametrize("most", [3, 5])

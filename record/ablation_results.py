@@ -20,7 +20,7 @@ from record.nouns.nodes import Node
 By = Literal["author", "reviewer"]
 
 
-class Trial(Frozen):
+class AblationResult(Frozen):
     """A planned ablation and what came of it. `by`: planned before the last stage, or asked for after the draft."""
 
     ablation: Ablation
@@ -32,13 +32,13 @@ class Trial(Frozen):
     why: str = Field(default="", description="why it failed or was not run")
 
 
-def trials(state: RunState) -> tuple[Trial, ...]:
+def ablation_results(state: RunState) -> tuple[AblationResult, ...]:
     """Every planned ablation in order, those that a reviewer asked for last."""
     planned = state.planned.ablations if state.planned is not None else ()
     missing = state.missed.missing if state.missed is not None else ()
     ended = state.stages["ablation"].limited or state.limited or state.stages["ablation"].ended or ""
-    return (*(_trial(state, one, "author", ended) for one in planned),
-            *(_trial(state, one.ablation, "reviewer", one.refused or state.limited or "") for one in missing))
+    return (*(_result(state, one, "author", ended) for one in planned),
+            *(_result(state, one.ablation, "reviewer", one.refused or state.limited or "") for one in missing))
 
 
 def ablation_of(state: RunState, item: str) -> Ablation | None:
@@ -59,17 +59,18 @@ def line_of(state: RunState, item: str) -> list[Node]:
     return list(found.values())
 
 
-def _trial(state: RunState, ablation: Ablation, by: By, ended: str) -> Trial:
+def _result(state: RunState, ablation: Ablation, by: By, ended: str) -> AblationResult:
     line = line_of(state, ablation.item)
     good = next((node for node in line if node.status == "good" and not node.suspect), None)
     if good is not None:
         again = [one for one in replicates_of(state, good.id) if one.status == "good" and not one.suspect]
         known = {arm.name for arm in state.data_plan.arms if arm.role != "ablation"} if state.data_plan else set[str]()
         arms = tuple(dict.fromkeys(one.arm for one in good.measurements if one.arm not in known))
-        return Trial(ablation=ablation, by=by, outcome="measured", node=good.id, arms=arms, replicates=len(again))
+        return AblationResult(
+            ablation=ablation, by=by, outcome="measured", node=good.id, arms=arms, replicates=len(again))
     last = next((node for node in reversed(line) if node.finished), None)
     if last is not None:
         why = "; ".join((*last.reasons, *last.suspect)) or last.status
-        return Trial(ablation=ablation, by=by, outcome="failed", node=last.id, why=why)
-    return Trial(ablation=ablation, by=by, outcome="not run", why=ended or "not taken up yet")
+        return AblationResult(ablation=ablation, by=by, outcome="failed", node=last.id, why=why)
+    return AblationResult(ablation=ablation, by=by, outcome="not run", why=ended or "not taken up yet")
 

@@ -1,0 +1,65 @@
+"""How every arm gets to its best: its hyperparameters, what it may spend, what is tried; and published anchors."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from record.nouns.frozen import Frozen, Scalar
+
+Setting = dict[str, Scalar]
+"""Hyperparameter -> value, of one arm."""
+
+
+class Hyperparameter(Frozen):
+    """One dimension of the arms' spaces. Arms that have it share it: one range for all of them."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="as the code reads it: cell.setting['learning_rate']")
+    kind: Literal["log", "linear", "integer", "choice"] = Field(
+        description="log: a positive number on a log scale; linear: a number; integer; choice: one of `options`")
+    low: float | None = Field(default=None, description="of the range, included; null for a choice")
+    high: float | None = Field(default=None, description="of the range, included; null for a choice")
+    options: tuple[Scalar, ...] = Field(default=(), description="of a choice alone")
+    default: Scalar = Field(description="in range; the setting that every arm starts from")
+    source: str = Field(min_length=1, description="where the default comes from: a paper, a library, common practice")
+    arms: tuple[str, ...] = Field(default=(), description="that have it; empty: every baseline and method")
+    given: str = Field(default="", description="the choice that it hangs on; empty: it always counts")
+    among: tuple[Scalar, ...] = Field(default=(), description="the options of that choice for which it counts")
+
+
+class Tuning(Frozen):
+    """How arms are tuned, fixed before any code is written. Trials are compared on validation data, always."""
+
+    currency: Literal["trials", "seconds"] = Field(
+        default="trials", description="what arms get equally much of; seconds where arms differ much in cost")
+    budget: float = Field(default=12, gt=0, description="of the currency, for each arm; the defaults are a trial, too")
+    metric: str = Field(default="", description="one of the plan's that trials are compared by; empty: the primary")
+    sampler: Literal["random", "sobol", "tpe"] = "tpe"
+    rungs: tuple[float, ...] = Field(
+        default=(), description="shares below 1, rising, at which trials are measured first; the better third goes on")
+    rungs_by: Literal["steps", "data"] = Field(
+        default="steps", description="whether a share is of the training steps or of the training examples")
+    datasets: tuple[str, ...] = Field(default=(), description="that trials are measured on; empty: the main one")
+    levels: tuple[str, ...] = Field(default=(), description="that trials are measured at; empty: all")
+
+
+class Trial(Frozen):
+    """A setting that is tried for an arm. Numbers count through a run, from 1; 0 is the arm's defaults."""
+
+    arm: str
+    number: int = Field(ge=0)
+    setting: Setting
+    share: float = Field(default=1.0, gt=0, le=1, description="of the training steps or examples; 1: the whole")
+
+
+class Anchor(Frozen):
+    """A published value of a baseline, which ours must come near to."""
+
+    arm: str
+    level: str = ""
+    dataset: str
+    metric: str
+    value: float
+    tolerance: float = Field(gt=0, description="in the metric's unit")
+    source: str = Field(min_length=1, description="where it was published")

@@ -1,0 +1,266 @@
+"""What trials came to, what was chosen of them, and what each arm was given: computed from the log.
+
+A trial is a setting of one arm, measured on one version of that arm's code, with the run's seed, on validation data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from math import log
+from statistics import fmean
+from typing import Literal
+
+from pydantic import Field
+
+from record.cells import CellStatus, cells_of
+from record.fold.state import RunState
+from record.nouns.cells import Cell
+from record.nouns.data import DataPlan
+from record.nouns.frozen import Frozen
+from record.nouns.nodes import Node, NodeKind
+from record.nouns.tuning import Hyperparameter, Setting
+
+EQUAL = 1.2
+"""Efforts are equal where the largest is at most so many times the smallest."""
+LOOKS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "trial", "tune"})
+"""Nodes whose values on validation select something."""
+
+
+class TrialResult(Frozen):
+    """What one setting of an arm came to, on one version of its code."""
+
+    arm: str
+    number: int
+    setting: Setting
+    code: str = Field(description="sha256 of the files that the arm's cells see")
+    share: float
+    node: str = Field(description="that measured it first")
+    kind: NodeKind = Field(description="of that node: what is no `trial` is a version of the code")
+    outcome: Literal["measured", "failed", "running"]
+    values: dict[str, float] = Field(description="dataset -> mean over levels of the metric that trials are compared "
+                                                 "by, the worst value where training diverged")
+    seconds: float = Field(description="of computing")
+
+
+class Effort(Frozen):
+    """What an arm was given before anything was selected: versions of its code and settings that were measured."""
+
+    arm: str
+    trials: int = Field(description="settings that were tried, the defaults not counted")
+    versions: int = Field(description="of its code that were measured with a setting from before")
+    seconds: float = Field(description="of computing of both, and of those that failed")
+    exhausted: bool = Field(description="whether every setting of its space was tried")
+
+    @property
+    def looks(self) -> int:
+        """What trials and versions of code come to together."""
+        return self.trials + self.versions
+
+
+class Chosen(Frozen):
+    """The setting that an arm runs with in a node."""
+
+    arm: str
+    number: int
+    setting: Setting
+    code: str
+    study: int = Field(description="settings that were measured in full on this code")
+    stale: bool = Field(description="whether they are fewer than the plan asks for, and the code before it, on which "
+                                    "there were enough, gave other values")
+    edges: tuple[str, ...] = Field(description="dimensions at whose edge it lies")
+
+
+def cells_of_trial(plan: DataPlan, arm: str, *, seed: int, number: int = 0, share: float = 1.0) -> tuple[Cell, ...]:
+    """What is measured of one setting of an arm."""
+    datasets = plan.tuning.datasets or (plan.datasets[0].name,)
+    return tuple(Cell(dataset=dataset, arm=arm, level=level, trial=number, share=share, seed=seed)
+                 for dataset in datasets for level in plan.tuning.levels or plan.level_names
+                 if plan.owes(dataset, arm, level))
+
+
+def results(state: RunState, seen: Container[int] | None = None) -> tuple[TrialResult, ...]:
+    """Every setting that was measured on some version of an arm's code, in the order of decisions.
+
+    Of decisions that are not `seen` (None: all are) nothing is known but what they decided to try.
+    """
+    assert state.data_plan is not None and state.started is not None
+    found: dict[tuple[str, str, int, float], TrialResult] = {}
+    for node in state.nodes.values():
+        if node.kind not in LOOKS or node.id not in state.owed:
+            continue
+        for one in _results_of(state, node, visible=seen is None or node.decision in seen):
+            key = one.arm, one.code, one.number, one.share
+            if key not in found or (found[key].outcome != "measured" and one.outcome == "measured"):
+                found[key] = one
+    return tuple(found.values())
+
+
+def _results_of(state: RunState, node: Node, *, visible: bool) -> Iterable[TrialResult]:
+    plan, owed = state.data_plan, state.owed[node.id]
+    assert plan is not None and state.started is not None
+    known = {one.cell: one for one in cells_of(state, node.id)} if visible else {}
+    tried = dict.fromkeys((cell.arm, cell.trial, cell.share) for cell in owed.cells if cell.arm in plan.compared)
+    for arm, number, share in tried:
+        cells = cells_of_trial(plan, arm, seed=state.started.seed, number=number, share=share)
+        lines = [known.get(cell) for cell in cells]
+        values = _values(plan, [one for one in lines if one is not None])
+        complete = all(one is not None and one.cell in values for one in lines)
+        running = not visible or any(one is not None and one.outcome == "waiting" for one in lines)
+        yield TrialResult(
+            arm=arm, number=number, setting=state.setting_of(arm, number), code=owed.code.get(arm, ""), share=share,
+            node=node.id, kind=node.kind, seconds=sum(one.seconds for one in lines if one is not None),
+            outcome="running" if running else "measured" if complete else "failed", values={
+                dataset: fmean(values[cell] for cell in cells if cell.dataset == dataset)
+                for dataset in dict.fromkeys(cell.dataset for cell in cells)} if complete and not running else {})
+
+
+def _values(plan: DataPlan, lines: Iterable[CellStatus]) -> dict[Cell, float]:
+    name = plan.tuning.metric or plan.primary.name
+    worst = next((metric.worst for metric in plan.metrics if metric.name == name), None)
+    found: dict[Cell, float] = {}
+    for one in lines:
+        if one.diverged and worst is not None:
+            found[one.cell] = worst
+        elif one.outcome in ("measured", "taken over") and one.run is not None:
+            found.update((one.cell, value.value) for value in one.run.measurements if value.name == name)
+    return found
+
+
+# --- a study: the trials of one arm on one version of its code ------------------------------------------------------
+
+
+def study_of(found: Iterable[TrialResult], arm: str, code: str) -> tuple[TrialResult, ...]:
+    """The trials of an arm on one version of its code, by number, rungs before the whole."""
+    own = [one for one in found if (one.arm, one.code) == (arm, code)]
+    return tuple(sorted(own, key=lambda one: (one.number, one.share)))
+
+
+def scores(study: Sequence[TrialResult], plan: DataPlan) -> dict[tuple[int, float], float]:
+    """(number, share) -> gain over the first trial that was measured in full, relative, averaged over datasets.
+
+    Higher is better, whatever the metric's direction.
+    """
+    name = plan.tuning.metric or plan.primary.name
+    sign = next((1.0 if metric.higher_is_better else -1.0 for metric in plan.metrics if metric.name == name), 1.0)
+    measured = [one for one in study if one.outcome == "measured"]
+    first = next((one.values for one in measured if one.share == 1), measured[0].values if measured else {})
+    return {(one.number, one.share): sign * fmean(
+        (value - first[dataset]) / max(abs(first[dataset]), 1e-12) for dataset, value in one.values.items())
+        for one in measured}
+
+
+def best_of(study: Sequence[TrialResult], plan: DataPlan) -> TrialResult | None:
+    """The best of those that were measured in full; of equals the first. None where there is none."""
+    known = scores(study, plan)
+    whole = [one for one in study if (one.number, one.share) in known and one.share == 1]
+    return max(whole, key=lambda one: (known[one.number, one.share], -one.number), default=None)
+
+
+EDGE = 0.05
+"""A value lies at the edge of a range where it is nearer to its end than this share of the range."""
+
+
+def edges(setting: Setting, space: Iterable[Hyperparameter]) -> tuple[str, ...]:
+    """The dimensions of a space at whose edge a setting lies."""
+    return tuple(one.name for one in space if one.kind != "choice" and one.name in setting and (
+        not EDGE <= position(one, setting[one.name]) <= 1 - EDGE))
+
+
+def position(one: Hyperparameter, value: object) -> float:
+    """Where a value lies in a range, from 0 to 1, on the scale of its dimension."""
+    assert one.low is not None and one.high is not None and isinstance(value, int | float)
+    low, high, at = (log(x) if one.kind == "log" else x for x in (one.low, one.high, value))
+    return (at - low) / (high - low) if high > low else 0.5
+
+
+def size_of(space: Iterable[Hyperparameter]) -> int | None:
+    """How many settings a space has; None where a dimension is a range of numbers."""
+    size = 1
+    for one in space:
+        if one.kind == "choice":
+            size *= len(one.options)
+        elif one.kind == "integer" and one.low is not None and one.high is not None:
+            size *= int(one.high) - int(one.low) + 1
+        else:
+            return None
+    return size
+
+
+# --- what arms were given, and what was chosen ----------------------------------------------------------------------
+
+
+def efforts(state: RunState, found: Sequence[TrialResult] | None = None) -> tuple[Effort, ...]:
+    """What each arm with a space was given, in the plan's order; what runs is counted as far as it was decided on."""
+    assert state.data_plan is not None and state.started is not None
+    found = results(state) if found is None else found
+    seconds: dict[str, float] = {}
+    for node, run in state.cells.values():
+        if state.nodes[node].kind in LOOKS and state.nodes[node].stage != "ablation":
+            seconds[run.cell.arm] = seconds.get(run.cell.arm, 0.0) + run.seconds
+    return tuple(_effort(state, arm, found, seconds.get(arm, 0.0)) for arm in state.data_plan.tuned_arms)
+
+
+def _effort(state: RunState, arm: str, found: Iterable[TrialResult], seconds: float) -> Effort:
+    looks = {(one.code, one.number): one for one in found
+             if one.arm == arm and (one.outcome != "failed" or one.kind == "trial")}
+    trials = {key for key, one in looks.items() if one.kind == "trial"}
+    size = size_of(state.space_of(arm))
+    tried = {tuple(sorted(one.setting.items())) for one in looks.values()}
+    return Effort(arm=arm, trials=len(trials), versions=len(looks) - len(trials), seconds=seconds,
+                  exhausted=size is not None and len(tried) >= size)
+
+
+def chosen(state: RunState, node: str, found: Sequence[TrialResult] | None = None) -> dict[str, Chosen]:
+    """Arm -> the setting that it runs with in a node of cells, and whether it was tuned on that node's code."""
+    assert state.data_plan is not None
+    plan, known = state.data_plan, state.nodes[node]
+    found = results(state) if found is None else found
+    made: dict[str, Chosen] = {}
+    for arm in plan.tuned_arms:
+        code = state.owed[node].code.get(arm, "") if node in state.owed else ""
+        number = known.trials.get(arm, 0)
+        own = study_of(found, arm, code)
+        setting = state.setting_of(arm, number)
+        made[arm] = Chosen(
+            arm=arm, number=number, setting=setting, code=code, study=len(whole_of(own)),
+            stale=not enough(own, plan) and not carried_over(found, arm, number, code, plan),
+            edges=edges(setting, state.space_of(arm)))
+    return made
+
+
+def whole_of(study: Iterable[TrialResult]) -> list[TrialResult]:
+    """Those of a study that were measured in full."""
+    return [one for one in study if one.outcome == "measured" and one.share == 1]
+
+
+def enough(study: Sequence[TrialResult], plan: DataPlan) -> bool:
+    """Whether a study has as much as the plan asks for, within `EQUAL`."""
+    looked = [one for one in study if one.outcome != "running"]
+    spent = (sum(one.seconds for one in looked) if plan.tuning.currency == "seconds"
+             else len({one.number for one in looked}))
+    return spent * EQUAL >= plan.tuning.budget
+
+
+def carried_over(found: Sequence[TrialResult], arm: str, number: int, code: str, plan: DataPlan) -> bool:
+    """Whether a trial gave the same values, to the last digit, on another version of the code that has enough trials:
+    then the change did not reach what the arm computes, and its tuning stands."""
+    own = next((one for one in whole_of(study_of(found, arm, code)) if one.number == number), None)
+    others = {one.code for one in found if one.arm == arm and one.code != code}
+    return own is not None and any(
+        one.number == number and one.values == own.values and enough(study_of(found, arm, other), plan)
+        for other in others for one in whole_of(study_of(found, arm, other)))
+
+
+def expected_best(values: Sequence[float]) -> tuple[float, ...]:
+    """The expected best of k trials drawn at random from these, for k from 1 to all. Higher is better.
+
+    Source: Dodge et al. 2019, Show Your Work: Improved Reporting of Experimental Results, section 3.
+    """
+    ordered, n = sorted(values), len(values)
+    return tuple(sum(value * ((i / n) ** k - ((i - 1) / n) ** k) for i, value in enumerate(ordered, 1))
+                 for k in range(1, n + 1))
+
+
+def equal(given: Mapping[str, float]) -> bool:
+    """Whether efforts are equal within `EQUAL`."""
+    return not given or max(given.values()) <= EQUAL * min(given.values())
