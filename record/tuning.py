@@ -16,6 +16,7 @@ from record.cells import CellStatus, cells_of
 from record.fold.state import RunState
 from record.nouns.cells import Cell
 from record.nouns.data import DataPlan
+from record.nouns.decisions import Expand, Extend
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import Node, NodeKind
 from record.nouns.tuning import Hyperparameter, Setting
@@ -78,40 +79,53 @@ def cells_of_trial(plan: DataPlan, arm: str, *, seed: int, number: int = 0, shar
                  if plan.owes(dataset, arm, level))
 
 
-def results(state: RunState, seen: Container[int] | None = None) -> tuple[TrialResult, ...]:
+def results(
+    state: RunState, seen: Container[int] | None = None, *, before: int | None = None,
+) -> tuple[TrialResult, ...]:
     """Every setting that was measured on some version of an arm's code, in the order of decisions.
 
-    Of decisions that are not `seen` (None: all are) nothing is known but what they decided to try.
+    Of decisions that are not `seen` (None: all are) nothing is known but what they decided to try; of those from
+    `before` on (None: the next one) nothing.
     """
     assert state.data_plan is not None and state.started is not None
     found: dict[tuple[str, str, int, float], TrialResult] = {}
     for node in state.nodes.values():
-        if node.kind not in LOOKS or node.id not in state.owed:
+        if node.kind not in LOOKS or node.stage == "ablation" or (before is not None and node.decision >= before):
             continue
-        for one in _results_of(state, node, visible=seen is None or node.decision in seen):
+        visible = node.finished if seen is None else node.decision in seen
+        for one in (_results_of(state, node) if visible and node.id in state.owed else _running(state, node)):
             key = one.arm, one.code, one.number, one.share
             if key not in found or (found[key].outcome != "measured" and one.outcome == "measured"):
                 found[key] = one
     return tuple(found.values())
 
 
-def _results_of(state: RunState, node: Node, *, visible: bool) -> Iterable[TrialResult]:
+def _running(state: RunState, node: Node) -> Iterable[TrialResult]:
+    """What a node was decided to try, before anything of it may be seen."""
+    action = state.decisions[node.decision].action
+    codes = state.owed[node.parent or ""].code if node.parent in state.owed else {}
+    for one in action.trials if isinstance(action, Expand) and action.kind == "trial" else ():
+        yield TrialResult(
+            arm=one.arm, number=one.number, setting=one.setting, code=codes.get(one.arm, ""), share=one.share,
+            node=node.id, kind="trial", outcome="running", values={}, seconds=0.0)
+
+
+def _results_of(state: RunState, node: Node) -> Iterable[TrialResult]:
     plan, owed = state.data_plan, state.owed[node.id]
     assert plan is not None and state.started is not None
-    known = {one.cell: one for one in cells_of(state, node.id)} if visible else {}
+    known = {one.cell: one for one in cells_of(state, node.id)}
     tried = dict.fromkeys((cell.arm, cell.trial, cell.share) for cell in owed.cells if cell.arm in plan.compared)
     for arm, number, share in tried:
         cells = cells_of_trial(plan, arm, seed=state.started.seed, number=number, share=share)
         lines = [known.get(cell) for cell in cells]
         values = _values(plan, [one for one in lines if one is not None])
         complete = all(one is not None and one.cell in values for one in lines)
-        running = not visible or any(one is not None and one.outcome == "waiting" for one in lines)
         yield TrialResult(
             arm=arm, number=number, setting=state.setting_of(arm, number), code=owed.code.get(arm, ""), share=share,
             node=node.id, kind=node.kind, seconds=sum(one.seconds for one in lines if one is not None),
-            outcome="running" if running else "measured" if complete else "failed", values={
+            outcome="measured" if complete else "failed", values={
                 dataset: fmean(values[cell] for cell in cells if cell.dataset == dataset)
-                for dataset in dict.fromkeys(cell.dataset for cell in cells)} if complete and not running else {})
+                for dataset in dict.fromkeys(cell.dataset for cell in cells)} if complete else {})
 
 
 def _values(plan: DataPlan, lines: Iterable[CellStatus]) -> dict[Cell, float]:
@@ -124,6 +138,12 @@ def _values(plan: DataPlan, lines: Iterable[CellStatus]) -> dict[Cell, float]:
         elif one.outcome in ("measured", "taken over") and one.run is not None:
             found.update((one.cell, value.value) for value in one.run.measurements if value.name == name)
     return found
+
+
+def widened(plan: DataPlan, arm: str, extended: Mapping[str, Extend]) -> tuple[Hyperparameter, ...]:
+    """The dimensions of an arm, those that were widened as wide as they are by now."""
+    return tuple(one if one.name not in extended else one.model_copy(update={
+        "low": extended[one.name].low, "high": extended[one.name].high}) for one in plan.space_of(arm))
 
 
 # --- a study: the trials of one arm on one version of its code ------------------------------------------------------
@@ -204,7 +224,8 @@ def _effort(state: RunState, arm: str, found: Iterable[TrialResult], seconds: fl
     looks = {(one.code, one.number): one for one in found
              if one.arm == arm and (one.outcome != "failed" or one.kind == "trial")}
     trials = {key for key, one in looks.items() if one.kind == "trial"}
-    size = size_of(state.space_of(arm))
+    assert state.data_plan is not None
+    size = size_of(widened(state.data_plan, arm, state.extended))
     tried = {tuple(sorted(one.setting.items())) for one in looks.values()}
     return Effort(arm=arm, trials=len(trials), versions=len(looks) - len(trials), seconds=seconds,
                   exhausted=size is not None and len(tried) >= size)
@@ -224,7 +245,7 @@ def chosen(state: RunState, node: str, found: Sequence[TrialResult] | None = Non
         made[arm] = Chosen(
             arm=arm, number=number, setting=setting, code=code, study=len(whole_of(own)),
             stale=not enough(own, plan) and not carried_over(found, arm, number, code, plan),
-            edges=edges(setting, state.space_of(arm)))
+            edges=edges(setting, widened(plan, arm, state.extended)))
     return made
 
 
@@ -235,10 +256,15 @@ def whole_of(study: Iterable[TrialResult]) -> list[TrialResult]:
 
 def enough(study: Sequence[TrialResult], plan: DataPlan) -> bool:
     """Whether a study has as much as the plan asks for, within `EQUAL`."""
+    return spent_on(study, plan) * EQUAL >= plan.tuning.budget
+
+
+def spent_on(study: Iterable[TrialResult], plan: DataPlan) -> float:
+    """What a study took of the plan's currency so far, without what runs."""
     looked = [one for one in study if one.outcome != "running"]
-    spent = (sum(one.seconds for one in looked) if plan.tuning.currency == "seconds"
-             else len({one.number for one in looked}))
-    return spent * EQUAL >= plan.tuning.budget
+    if plan.tuning.currency == "seconds":
+        return sum(one.seconds for one in looked)
+    return float(len({one.number for one in looked}))
 
 
 def carried_over(found: Sequence[TrialResult], arm: str, number: int, code: str, plan: DataPlan) -> bool:

@@ -30,9 +30,12 @@ _LINES = (MEASUREMENTS, "submissions.jsonl", "sealed/index.jsonl")
 def assemble(job: Job, schedule: Schedule, artifact_bytes: int) -> Outcome:
     """Put the job's folder together; what came of the job. Raises `ExecutorError`.
 
-    `artifact_bytes` bounds the artifacts of one cell.
+    `artifact_bytes` bounds the artifacts of one cell. Of several trials of one place nothing is put together: their
+    files have the same names.
     """
-    measured = [(cell, schedule.folders[cell]) for cell in job.cells if cell in schedule.folders]
+    several = len({cell.place for cell in job.cells}) < len(job.cells)
+    measured = [] if several else [
+        (cell, schedule.folders[cell]) for cell in job.cells if cell in schedule.folders]
     try:
         for name in (*_FOLDERS, *_LINES, "node.ipynb", "stdout.txt"):
             remove(job.folder, name)

@@ -154,7 +154,7 @@ class CellWorker:
             await asyncio.to_thread(copy_arm, schedule.folders[other], script.folder, other.arm,
                                     limit=self.runner.config.settings.artifact_bytes)
         return replace(script, cell=cell, live=self.live,
-                       arms={} if other is None else {other.arm: other.name})
+                       arms={} if other is None else {other.arm: other.place})
 
     def _earlier(self, cell: Cell, schedule: Schedule) -> Path | None:
         """Where checkpoints of this cell may lie: with its execution before this, or of an earlier attempt."""

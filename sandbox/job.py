@@ -88,7 +88,7 @@ class CellOutcome:
     """Final values, validation only."""
     said: tuple[Measurement, ...] = ()
     arrays: dict[str, str] = field(default_factory=dict[str, str])
-    """File under arrays/ -> sha256; the names end in `__<cell.name>`."""
+    """File under arrays/ -> sha256; the names end in `__<cell.place>`."""
     sealed: dict[str, str] = field(default_factory=dict[str, str])
     artifacts: dict[str, str] = field(default_factory=dict[str, str])
     curves_sha256: str | None = None

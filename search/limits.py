@@ -15,6 +15,7 @@ from statistics import median
 from record.fold.state import RunState
 from record.nouns.decisions import Action, Expand, Seen
 from record.nouns.nodes import STAGES, StageName
+from record.tuning import cells_of_trial
 from search.replication import of_ablation, targets
 from search.settings import SearchSettings
 from search.tree import SEARCH_KINDS, View, view_of
@@ -69,7 +70,11 @@ def expected_seconds(action: Expand, view: View) -> float:
     """How long the code of a node is expected to run: as long as its parent's, or as usual here, or as planned."""
     parent = view.nodes.get(action.parent or "")
     if parent is not None and parent.attempts and parent.attempts[-1].failure is None:
-        return parent.attempts[-1].seconds
+        last = parent.attempts[-1]
+        if action.kind == "trial":
+            cells = sum(len(cells_of_trial(view.plan, one.arm, seed=0)) * one.share for one in action.trials)
+            return last.seconds * cells / max(1, len(last.cells))
+        return last.seconds
     ran = [node.attempts[-1].seconds for node in view.good]
     return median(ran) if ran else view.plan.expected_seconds
 

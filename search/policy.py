@@ -13,24 +13,20 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Wait
+from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Extend, Wait
 from record.nouns.nodes import Node, NodeKind, StageName
+from search import tuning
 from search.replication import of_ablation, owed, replicate_of
 from search.settings import SearchSettings
 from search.tree import View
-
-NOTHING = "nothing left"
-"""The failure of a node whose author was free to say that nothing is worth trying, and said so."""
-MIN_TUNED = 3
-"""Hyperparameter nodes that must have worked before tuning may end: of fewer, the best is luck."""
 
 
 def over(view: View, settings: SearchSettings) -> str | None:
     """Why the search of this stage is over, or None while it goes on.
 
-    The first stage ends with a working prototype and no draft dropped for a bug that was not followed up; tuning with
-    settings enough that ran, converged curves, and two datasets where the plan has two; ablation when every planned one
-    was taken up and none failed that could still be fixed.
+    The first stage ends with a working prototype and no draft dropped for a bug that was not followed up; tuning when
+    every arm had what the plan gives it and the choices were measured together; ablation when every planned one was
+    taken up and none failed that could still be fixed.
 
     Depends on search nodes alone: once all of them are finished and this is not None, it stays so.
     """
@@ -39,9 +35,6 @@ def over(view: View, settings: SearchSettings) -> str | None:
     limit = settings.limits(view.stage).nodes
     if len(view.searched) >= limit:
         return f"limit of {limit} nodes"
-    declined = next((node.failure for node in view.searched if node.failure and node.failure.kind == NOTHING), None)
-    if view.stage == "tuning" and declined is not None:
-        return f"nothing is left to tune: {declined.message}"
     followed_up = not view.searching and not view.debuggable(settings.max_debug_depth)
     if view.stage == "preliminary":
         drafted = len(view.kind("draft")) >= settings.num_drafts
@@ -50,15 +43,16 @@ def over(view: View, settings: SearchSettings) -> str | None:
     best = view.best
     if best is None:
         return "nothing is left to build on: what was carried forward is suspect"
-    if view.stage == "tuning" and best.stage == "tuning" and len(view.good) >= MIN_TUNED:
-        datasets = {one.dataset for one in best.measurements}
-        if best.attempts[-1].converged and len(datasets) >= min(2, len(view.plan.datasets)):
-            return f"curves converged on {len(datasets)} dataset(s)"
+    if view.stage == "tuning" and (view.root is None or not tuning.tunable(view, view.root)):
+        return "nothing can be tuned: " + ("no arm has hyperparameters" if not view.plan.tuned_arms else
+                                           "the program does all at once, and not cell by cell")
+    if view.stage == "tuning" and followed_up and tuning.step(view, view.root) is None and not view.in_trial:
+        return f"every arm had its {view.plan.tuning.budget:g} {view.plan.tuning.currency}"
     return "every planned ablation was tried" if view.stage == "ablation" and view.taken_up and followed_up else None
 
 
-GROWS: dict[StageName, NodeKind] = {"preliminary": "draft", "tuning": "tune", "agenda": "improve", "ablation": "ablate"}
-"""The kind of node by which a stage makes progress."""
+GROWS: dict[StageName, NodeKind] = {"preliminary": "draft", "agenda": "improve", "ablation": "ablate"}
+"""The kind of node by which a stage makes progress; stage 2 does by trials (`search.tuning`)."""
 
 
 class Policy(Protocol):
@@ -88,12 +82,21 @@ class Staged:
             return (self.grow(view, rng) if view.planning != "asked" else None) or Wait()
         if view.searching:
             return Wait()
+        if (tuned := self.tuned(view)) is not None:
+            return tuned
         if view.undecided is not None and not view.limited:  # settle close calls
             a, b = view.undecided
             return Wait() if view.asked else Compare(stage=view.stage, a=a, b=b)
         if view.stage == "ablation" and (view.busy or owed(view, self.settings) is not None):
             return Wait()
         return End(reason=reason if view.best is not None else f"{reason}; nothing worked", stage=view.stage)
+
+    def tuned(self, view: View) -> Action | None:
+        """What is due once a stage is searched: to tune arms again whose code changed, to measure what was chosen."""
+        node = {"tuning": view.root, "agenda": view.best}.get(view.stage)
+        if node is None or view.spent or (view.stage == "agenda" and view.kind("tune")):  # once a stage is enough
+            return None
+        return tuning.step(view, node) or (Wait() if view.in_trial else None)
 
     def common_repair(self, view: View) -> Expand | None:
         """What children of one node failed of alike is mended in that node, once, and not in each of them."""
@@ -104,14 +107,14 @@ class Staged:
             update={"mends": tuple(node.id for node in children)})
 
     @abstractmethod
-    def grow(self, view: View, rng: Random) -> Expand | None:
+    def grow(self, view: View, rng: Random) -> Expand | Extend | None:
         """The next search node of a stage that is not over; None to wait for a result."""
 
 
 class BestFirst(Staged):
     """Debug buggy leaves first, with `debug_prob`; otherwise grow from the best."""
 
-    def grow(self, view: View, rng: Random) -> Expand | None:
+    def grow(self, view: View, rng: Random) -> Expand | Extend | None:
         leaves = view.debuggable(self.settings.max_debug_depth)
         debug = self.common_repair(view) or (expansion(view, "debug", leaves[0]) if leaves else None)
         if debug is not None and rng.random() < self.settings.debug_prob:
@@ -119,6 +122,8 @@ class BestFirst(Staged):
         if view.stage != "preliminary":
             if view.best is None or view.taken_up:
                 return debug
+            if view.stage == "tuning":
+                return debug or tuning.step(view, view.root)
             return expansion(view, GROWS[view.stage], view.best) if view.best.id not in view.together.pending else None
         wanted = len(view.kind("draft")) < self.settings.num_drafts or not (view.open or view.searching)
         return expansion(view, "draft", None) if wanted else debug
@@ -130,7 +135,7 @@ class Chain(Staged):
     What a tree search is to be compared with, and all that a policy needs to be.
     """
 
-    def grow(self, view: View, rng: Random) -> Expand | None:
+    def grow(self, view: View, rng: Random) -> Expand | Extend | None:
         if view.searching:
             return None
         leaves = view.debuggable(self.settings.max_debug_depth)
@@ -141,6 +146,8 @@ class Chain(Staged):
             return expansion(view, "draft", None)
         if view.taken_up:
             return None
+        if view.stage == "tuning":
+            return tuning.step(view, view.root)
         newest = view.open[-1] if view.open else view.root
         return expansion(view, GROWS[view.stage], view.root if view.stage == "ablation" else newest)
 
@@ -149,10 +156,11 @@ def expansion(view: View, kind: NodeKind, parent: Node | None) -> Expand:
     """A search node of this stage, with the agenda item whose turn it is."""
     ordinal = len(view.kind(kind))
     item = ""
-    if view.items and kind in ("improve", "ablate"):
+    arm = tuning.behind(view) if kind == "improve" else ""
+    if view.items and kind in ("improve", "ablate") and not arm:
         item = view.together.again[0] if view.together.again else view.items[view.turns(kind) % len(view.items)]
     return Expand(stage=view.stage, kind=kind, parent=parent.id if parent else None, ordinal=ordinal, item=item,
-                  seed=view.seed)
+                  arm=arm, seed=view.seed)
 
 
 LATE_DEBUGS = 1

@@ -153,7 +153,7 @@ class Scheduler:
     def _refused(self, action: Action, view: View) -> Refusal | None:
         if not isinstance(action, Expand | Compare):
             return None
-        if isinstance(action, Expand) and action.kind in SEARCH_KINDS:
+        if isinstance(action, Expand) and action.kind in SEARCH_KINDS | {"trial"} and action.kind != "tune":
             reason = self.limits.refuse(action, view, self.recorder.state, now=self._offset + self.signals.clock())
             if reason is not None:
                 return Refusal(reason, stage=self.stage, later=nothing_worked_yet(view))

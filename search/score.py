@@ -57,15 +57,13 @@ def datasets_of(stage: StageName, plan: DataPlan) -> tuple[str, ...]:
 def panel_of(stage: StageName, plan: DataPlan) -> Panel:
     """Every compared arm at every level on the stage's datasets; arms of ablations do not count.
 
-    In tuning all compared arms decide, elsewhere the method's: a setting that is tried is tried for every arm, and is
-    chosen for all of them together. Baselines get the same tuning budget as the method, and no setting is chosen
-    because it suits the method alone.
+    All compared arms decide: a comparison counts when both sides are at their best, so a program is no better because
+    its baselines are worse, and one that betters a baseline is progress.
     """
-    roles = ("baseline", "method") if stage == "tuning" else ("method",)
     return Panel(plan.primary, frozenset(
         Entry(dataset, arm.name, level) for dataset in datasets_of(stage, plan) for arm in plan.arms
         if arm.role != "ablation" for level in plan.level_names if plan.owes(dataset, arm.name, level)),
-        frozenset(arm.name for arm in plan.arms if arm.role in roles))
+        frozenset(plan.compared))
 
 
 def measured(node: Node, plan: DataPlan) -> dict[Entry, float]:

@@ -10,8 +10,10 @@ from typing import Literal
 from record.ablation_results import line_of
 from record.fold.state import RunState, marks_of
 from record.nouns.data import DataPlan
-from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, Seen, Work, summary_of
+from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, Extend, Seen, Work, summary_of
 from record.nouns.nodes import STAGES, Node, NodeKind, StageName, StageSummary, node_id
+from record.nouns.tuning import Hyperparameter
+from record.tuning import TrialResult, efforts, results, widened
 from search.repairs import Together, failed_alike
 from search.score import FEWEST, Panel, close, common, coverage, gain, noise, panel_of
 from search.settings import SearchSettings
@@ -54,6 +56,20 @@ class View:
     """Whether the ablations are planned: `asked` until the plan may be seen, `no` where the risks are taken up."""
     missing: dict[str, tuple[Node, ...]] = field(default_factory=dict[str, tuple[Node, ...]])
     """What a reviewer of the draft asks for and nothing refuses: item -> the node that took it up, and its debugs."""
+    trials: tuple[TrialResult, ...] = ()
+    """What settings came to, in the stages that tune; of those whose results may not be seen, that they run."""
+    codes: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    """Node of cells -> arm -> hash of the code that its cells see."""
+    extended: dict[str, Extend] = field(default_factory=dict[str, Extend])
+    """Dimensions that were widened."""
+    given: dict[str, float] = field(default_factory=dict[str, float])
+    """Arm -> what it was given of the plan's currency."""
+    versions: dict[str, int] = field(default_factory=dict[str, int])
+    """Arm -> versions of its code that were measured."""
+    numbers: frozenset[tuple[str, int]] = frozenset()
+    """Trials that were decided on, by arm and number."""
+    bettered: dict[str, str] = field(default_factory=dict[str, str])
+    """Node -> the arm that it was to make better."""
     seed: int = 0
     """The run's seed; search nodes run with it, replicates with the seeds after it."""
     limited: str | None = None
@@ -74,6 +90,11 @@ class View:
     def in_flight(self) -> tuple[Node, ...]:
         """Nodes of any stage that are not finished."""
         return tuple(node for node in self.nodes.values() if not node.finished)
+
+    @property
+    def in_trial(self) -> bool:
+        """Whether settings are being tried whose results may not be seen yet."""
+        return any(node.kind == "trial" for node in self.in_flight)
 
     @property
     def busy(self) -> bool:
@@ -108,8 +129,9 @@ class View:
 
     @cached_property
     def replaced(self) -> frozenset[str]:
-        """The nodes for which a repair stands that works."""
-        return frozenset(self.together.stands_for.values())
+        """The nodes for which a repair stands that works, or the same program with settings that were chosen."""
+        return frozenset((*self.together.stands_for.values(), *(
+            node.parent for node in self.good if node.kind == "tune" and not node.closed and node.parent)))
 
     @cached_property
     def widest(self) -> tuple[Node, ...]:
@@ -174,6 +196,10 @@ class View:
         """The nodes that have a child; replicates and aggregates do not count."""
         return frozenset(node.parent for node in self.nodes.values() if node.kind in SEARCH_KINDS)
 
+    def space_of(self, arm: str) -> tuple[Hyperparameter, ...]:
+        """The dimensions of an arm, as wide as they are by now."""
+        return widened(self.plan, arm, self.extended)
+
     def kind(self, kind: NodeKind) -> tuple[Node, ...]:
         return tuple(node for node in self.nodes.values() if node.stage == self.stage and node.kind == kind)
 
@@ -183,7 +209,7 @@ class View:
         root = self.root.id if self.root is not None and self.stage == "ablation" else None
         dropped = {node.id for node in self.together.dropped}
         return sum(not node.author and root in (None, node.parent) and node.id not in dropped
-                   for node in self.kind(kind))
+                   and node.id not in self.bettered for node in self.kind(kind))
 
     def debug_depth(self, node: Node) -> int:
         """How many debug attempts in a row end in this node; a repair of what children failed of is the first."""
@@ -239,6 +265,8 @@ def view_of(
     taken = {node_id(k): action.item for k, action in earlier.items() if isinstance(action, Expand) and action.item}
     reports = _reports(state, earlier, before)
     planning = _planning(state, earlier, seen, settings) if stage == "ablation" else "no"
+    found = results(state, seen, before=before) if stage in ("tuning", "agenda") else ()
+    given = efforts(state, found) if found else ()
     items = state.started.idea.risks if stage == "ablation" else state.started.idea.experiments
     if planning == "done" and state.planned is not None:
         items = tuple(one.item for one in state.planned.ablations)
@@ -252,6 +280,14 @@ def view_of(
         asked=frozenset(pair for pair, known in asked.items() if not known),
         compared={pair: state.compared[pair].better for pair, known in asked.items()
                   if known and pair in state.compared},
+        trials=found, codes={name: one.code for name, one in state.owed.items() if name in nodes
+                             and nodes[name].finished} if found else {},
+        extended={action.dimension: action for action in earlier.values() if isinstance(action, Extend)},
+        given={one.arm: one.seconds if state.data_plan.tuning.currency == "seconds" else float(one.looks)
+               for one in given}, versions={one.arm: one.versions for one in given},
+        numbers=frozenset((one.arm, one.number) for action in earlier.values() if isinstance(action, Expand)
+                          for one in action.trials),
+        bettered={node_id(k): action.arm for k, action in earlier.items() if isinstance(action, Expand) and action.arm},
         taken=taken, items=items, planning=planning, seed=state.started.seed,
         missing={one.ablation.item: tuple(nodes[node.id] for node in line_of(state, one.ablation.item)
                                           if node.id in nodes) for one in missed if not one.refused},

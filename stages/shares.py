@@ -76,8 +76,10 @@ class RunShares:
         attempts = self.attempt(self.node_seconds) + self.attempt(self.node_seconds * RETRY_FACTOR)
         drawn = self._call(roles.PLOT, roles.VISION) * (self.paper.replots + 1)
         match action:
-            case Expand(kind="replicate"):
+            case Expand(kind="replicate" | "trial"):
                 return attempts
+            case Expand(kind="tune"):
+                return attempts + self._call(roles.FEEDBACK) + drawn
             case Expand(kind="aggregate"):
                 return drawn
             case Expand():

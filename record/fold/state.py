@@ -10,7 +10,7 @@ from record.events.searching import Decided
 from record.fold.facts import Facts, RoleUsage, Steered, total_of
 from record.nouns.decisions import MISSING_ABLATIONS, End, Spending, Work
 from record.nouns.nodes import STAGES, Node, Phase, StageName, node_id
-from record.nouns.tuning import Hyperparameter, Setting
+from record.nouns.tuning import Setting
 
 
 @dataclass
@@ -42,13 +42,6 @@ class RunState(Facts):
         own = arm in self.data_plan.compared or (arm, trial) in self.trials
         name = arm if own else next((one.name for one in self.data_plan.arms if one.role == "method"), arm)
         return self.trials[name, trial].setting if trial else self.data_plan.defaults_of(name)
-
-    def space_of(self, arm: str) -> tuple[Hyperparameter, ...]:
-        """The dimensions of an arm, as wide as they are by now."""
-        assert self.data_plan is not None
-        return tuple(one if one.name not in self.extended else one.model_copy(update={
-            "low": self.extended[one.name].low, "high": self.extended[one.name].high})
-            for one in self.data_plan.space_of(arm))
 
     @property
     def paused(self) -> bool:

@@ -28,10 +28,14 @@ class Cell(Frozen):
         return f"{self.arm}@{self.level}" if self.level else self.arm
 
     @property
+    def place(self) -> str:
+        """Where it stands in the study, as the names of its arrays and artifacts end: `digits__method__noise20`."""
+        return "__".join((self.dataset, self.arm, *([self.level] if self.level else [])))
+
+    @property
     def name(self) -> str:
-        """What tells it from the other cells of a node, as a file may be named: `digits__method__noise20`."""
-        return "__".join((self.dataset, self.arm, *([self.level] if self.level else []),
-                          *([f"t{self.trial}"] if self.trial else []),
+        """What tells it from the other cells of a node, as a file may be named: its place, and the trial if any."""
+        return "__".join((self.place, *([f"t{self.trial}"] if self.trial else []),
                           *([f"r{self.share:g}".replace(".", "_")] if self.share < 1 else [])))
 
     def __str__(self) -> str:

@@ -20,6 +20,8 @@ class Hyperparameter(Frozen):
         description="log: a positive number on a log scale; linear: a number; integer; choice: one of `options`")
     low: float | None = Field(default=None, description="of the range, included; null for a choice")
     high: float | None = Field(default=None, description="of the range, included; null for a choice")
+    closed: bool = Field(default=False, description="whether the range ends where values end (a share, a dropout "
+                                                    "rate): it is never widened then")
     options: tuple[Scalar, ...] = Field(default=(), description="of a choice alone")
     default: Scalar = Field(description="in range; the setting that every arm starts from")
     source: str = Field(min_length=1, description="where the default comes from: a paper, a library, common practice")

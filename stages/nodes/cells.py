@@ -19,9 +19,12 @@ from record.events.searching import CellExecuted, CellsOwed, Decided
 from record.folder import read_source, seal
 from record.nouns.cells import Cell, CellLine
 from record.nouns.data import DataPlan
+from record.nouns.decisions import Expand
 from record.nouns.nodes import CellRun, Node, node_id
+from record.nouns.tuning import Trial
 from record.source import ENTRY
 from record.syntax import reads_of, strings_in
+from record.tuning import cells_of_trial
 from sandbox.job import CellOutcome, Job, Outcome
 from sandbox.programs import tree_sha256, visible_files
 from sandbox.results import SAID
@@ -38,12 +41,17 @@ def is_grid(source: Mapping[str, str]) -> bool:
     return reads_of(source.get(ENTRY, "")) is not None
 
 
-def owed(node: Node, view: View, *, plan: DataPlan) -> tuple[Cell, ...]:
+def owed(node: Node, view: View, *, plan: DataPlan, trials: Iterable[Trial] = ()) -> tuple[Cell, ...]:
     """What a node has to measure, the most important first: of each dataset all arms at one level, then at the next.
 
-    A replicate owes what its parent owed; an ablation, and what repairs one, its own arms alone.
+    A replicate owes what its parent owed; an ablation, and what repairs one, its own arms alone, with the method's
+    setting; a node that tries settings those of each.
     """
+    if trials:
+        return tuple(cell for one in trials for cell in cells_of_trial(
+            plan, one.arm, seed=node.seed, number=one.number, share=one.share))
     duty = duty_of(view)
+    method = next(arm.name for arm in plan.arms if arm.role == "method")
     parent = view.nodes.get(node.parent or "")
     arms = node.arms or (parent.arms if parent is not None and node.kind in ("debug", "replicate") else ()) or duty.arms
     if view.stage == "ablation" and not arms:
@@ -51,7 +59,8 @@ def owed(node: Node, view: View, *, plan: DataPlan) -> tuple[Cell, ...]:
     if node.kind == "replicate" and parent is not None and parent.attempts:
         cells = (one.cell for one in parent.attempts[-1].cells)
         return tuple(cell.model_copy(update={"seed": node.seed}) for cell in cells)
-    return tuple(Cell(dataset=dataset, arm=arm, level=level, seed=node.seed)
+    return tuple(Cell(dataset=dataset, arm=arm, level=level, seed=node.seed,
+                      trial=node.trials.get(arm if arm in plan.compared else method, 0))
                  for dataset in duty.datasets for level in duty.levels or ("",) for arm in arms
                  if plan.owes(dataset, arm, level))
 
@@ -77,7 +86,7 @@ def keys_of(
         seen = visible_files(source, cell.arm, arms=arms, reads=reads)
         read = reads.get(cell.arm, cell.arm)
         content: dict[str, object] = {
-            "cell": cell.model_dump(), "setting": bench.state.setting_of(cell.arm, cell.trial),
+            "cell": cell.model_dump(exclude={"trial"}), "setting": bench.state.setting_of(cell.arm, cell.trial),
             "data": facts.get(cell.dataset, ""), "scorer": scorers.get(cell.dataset, ""),
             "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in seen.items()},
             "artifacts": left, "pretrained": bench.pretrained, "network": bench.network,
@@ -171,11 +180,11 @@ class Grid:
         return {cell: cut[key] for cell, key in self.keys.items() if key in cut}
 
     def _expected(self) -> dict[Cell, float]:
-        """Seconds that the parent took for a cell of the same name."""
+        """Seconds that the parent took for a cell of the same place."""
         parent = self._bench.state.nodes.get(self._node.parent or "")
         lines = parent.attempts[-1].cells if parent is not None and parent.attempts else ()
-        took = {line.cell.name: line.seconds for line in lines if line.outcome in ("measured", "taken over")}
-        return {cell: took[cell.name] for cell in self.keys if cell.name in took}
+        took = {line.cell.place: line.seconds for line in lines if line.outcome in ("measured", "taken over")}
+        return {cell: took[cell.place] * cell.share for cell in self.keys if cell.place in took}
 
     async def _took(self, cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
         state, key = self._bench.state, self.keys[cell]
@@ -191,8 +200,14 @@ class Grid:
     def whole(self, outcome: Outcome) -> Outcome:
         """The outcome of the node: its values are those of the executions that stand for its cells.
 
-        What is sealed of them together has an index of its own, as the executor wrote it.
+        What is sealed of them together has an index of its own, as the executor wrote it. Of several settings of one
+        arm, none is the node's: their values are with the cells.
         """
+        if self._node.kind == "trial":
+            ran = (self.run_of(cell) for cell in self.keys)
+            failure = None if any(run is not None and run.failure is None for run in ran) else outcome.failure
+            return replace(outcome, seconds=self._seconds, cells=tuple(map(self._line, outcome.cells)),
+                           failure=failure, measurements=(), said=(), arrays={}, sealed={}, artifacts={})
         runs = [run for cell in self.keys if (run := self.run_of(cell)) is not None and run.failure is None]
         return replace(
             outcome, seconds=self._seconds, cells=tuple(map(self._line, outcome.cells)),
@@ -232,7 +247,8 @@ def grid_of(bench: Bench, decided: Decided, view: View) -> Grid | None:
         if not is_grid(source):
             return None
         arms = arms_of(node, bench.plan)
-        keys = keys_of(owed(node, view, plan=bench.plan), source, arms=arms, bench=bench, view=view)
+        trials = action.trials if isinstance(action := decided.action, Expand) and node.kind == "trial" else ()
+        keys = keys_of(owed(node, view, plan=bench.plan, trials=trials), source, arms=arms, bench=bench, view=view)
         bench.recorder.append(CellsOwed(
             node=node.id, cells=tuple(keys), keys=tuple(keys.values()), code=code_of_arms(keys, source, arms=arms),
             taken=taken_over(decided, keys.values(), bench=bench)))

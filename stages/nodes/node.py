@@ -23,7 +23,7 @@ from models.roles.figures import PLOT, PlotInputs
 from record.events.searching import Decided, Executed, Judged, Proposed, Suspected
 from record.folder import draft_of, is_full, part_of, read_source, seal, write_source
 from record.nouns.decisions import Expand
-from record.nouns.nodes import Attempt, Failure, Finding, Node, NodeStatus, NodeStep, Verdict, node_id
+from record.nouns.nodes import Attempt, Failure, Finding, Node, NodeKind, NodeStatus, NodeStep, Verdict, node_id
 from record.reading import RecordError
 from record.source import PLOTS, setups_of
 from review.honesty import check
@@ -39,6 +39,8 @@ from stages.nodes.cells import grid_of
 from stages.nodes.plotting import draw
 from stages.nodes.watching import converged, watcher
 
+REPEATS: frozenset[NodeKind] = frozenset({"replicate", "trial", "tune"})
+"""Nodes that run their parent's program, with another seed or other settings."""
 NO_SPACE = "No space left on device"
 """What code says when it meets a full disk; that is no finding of an experiment where the disk is ours."""
 
@@ -86,6 +88,14 @@ async def measure_taken_over(bench: Bench, name: str) -> None:
                                    f"{failure.kind}: {failure.message}"),)))
 
 
+def varied(action: Expand) -> str:
+    """What a node that runs its parent's program varies, in words: `seed 3`, or settings by arm."""
+    if action.kind == "replicate":
+        return f"seed {action.seed}"
+    return "; ".join(f"{one.arm}: " + ", ".join(f"{name}={value}" for name, value in one.setting.items()) + (
+        f" (at {one.share:g})" if one.share < 1 else "") for one in action.trials)
+
+
 class _Declined(Exception):
     """The author was free to say that nothing is worth trying, and said so; the message is why."""
 
@@ -112,11 +122,14 @@ class _NodeWork:
         doubts = [str(one) for one in self.node.findings if one.suspect]
         if failure is None and doubts:
             failure = Failure(kind="suspect", message="; ".join(doubts))
-        if failure is None and kind != "replicate":
+        if kind in ("replicate", "trial"):
+            self.judge("buggy" if failure else "good", failure)
+            return
+        if failure is None:
             arrays = self.bench.folder.attempt(self.node.id, len(self.node.attempts)) / "arrays"
             failure = await draw(self.bench, self.client, Canvas(self.node.id, arrays))
-        if failure is not None or kind == "replicate":
-            self.judge("buggy" if failure else "good", failure)
+        if failure is not None:
+            self.judge("buggy", failure)
             return
         self.enter("judging")
         verdict = await self.client.ask(FEEDBACK, feedback_inputs(self.bench, self.decided))
@@ -144,19 +157,18 @@ class _NodeWork:
         return seen_by(self.bench, self.decided)
 
     async def propose(self) -> None:
-        """Record plan and source: from the model, or for a replicate those of its parent.
+        """Record plan and source: from the model, or those of the parent where only seed or settings differ.
 
         What a person wrote, or was recorded before a kill, is there.
         """
         if self.node.source_sha256:
             return
         self.enter("writing")
-        if self.action.kind == "replicate":
-            parent = self.parent
-            added = ()
-            program = Program(title=parent.title, plan=parent.plan, varies=f"seed {self.action.seed}")
-            files = read_source(self.bench.folder.source(parent.id))
-            files.pop(PLOTS, None)
+        if self.action.kind in REPEATS:
+            added, parent = (), self.parent
+            brief = node_brief(self.bench.folder, parent)
+            files = brief.files if self.action.kind == "tune" else brief.others
+            program = Program(title=parent.title, plan=parent.plan, varies=varied(self.action))
         else:
             inputs = code_inputs(self.bench, self.decided)
             program = await self.client.ask(CODE, inputs)
@@ -167,7 +179,7 @@ class _NodeWork:
         varies = program.varies
         if self.action.kind == "debug":  # of the same trial, whose constants it may have changed
             varies = "; mended: ".join(filter(None, (self.parent.varies, varies)))
-        arms = self.parent.arms if self.action.kind in ("debug", "replicate") else ()
+        arms = self.parent.arms if self.action.kind in ("debug", "replicate", "trial", "tune") else ()
         sha256 = write_source(self.bench.folder.source(self.node.id), files)
         self.bench.recorder.append(Proposed(
             node=self.node.id, decision=self.decided.k, title=program.title, plan=program.plan, varies=varies,
@@ -247,10 +259,11 @@ class _NodeWork:
                 for name, attempt in last if attempt.artifacts}
 
     def findings(self, outcome: Outcome) -> tuple[Finding, ...]:
-        """What makes the numbers of code that ran worthless; a replicate's code was looked at with its parent's."""
+        """What makes the numbers of code that ran worthless; code that is run again was looked at with its parent's."""
         if outcome.failure is not None:
             return ()
-        sources = {} if self.action.kind == "replicate" else read_source(self.bench.folder.source(self.node.id))
+        repeats = self.action.kind in REPEATS
+        sources = {} if repeats else read_source(self.bench.folder.source(self.node.id))
         return check(sources, self.bench.plan, facts=self.bench.state.datasets, measurements=outcome.measurements)
 
     async def aggregate(self) -> None:

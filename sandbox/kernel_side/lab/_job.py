@@ -54,10 +54,8 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What the names of its arrays and artifacts end in."""
-        return "__".join((self.dataset, self.arm, *([self.level] if self.level else []),
-                          *([f"t{self.trial}"] if self.trial else []),
-                          *([f"r{self.share:g}".replace(".", "_")] if self.share < 1 else [])))
+        """What the names of its arrays and artifacts end in, the same for every setting."""
+        return "__".join((self.dataset, self.arm, *([self.level] if self.level else [])))
 
     def __str__(self) -> str:
         return f"{self.condition} on {self.dataset}"

@@ -1,0 +1,311 @@
+"""Which settings are tried next for which arm, and when a choice stands: an Optuna study an arm over the record.
+
+Numbers go to the study; what a model writes stays with the tree. A study belongs to one arm on one version of its code.
+It is built anew from what a decision may see, and asked by the number of the trial; so equal views give equal trials,
+in `ticket` order whatever the number of workers. Every arm gets as much of the plan's currency as the others.
+
+Source: Bergstra et al. 2011 (TPE), Li et al. 2020 (asynchronous successive halving), both as Optuna has them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from math import ceil, log
+from types import ModuleType
+from typing import Any
+
+from record.nouns.decisions import Expand, Extend
+from record.nouns.nodes import Node
+from record.nouns.tuning import Hyperparameter, Setting, Trial
+from record.tuning import (
+    EQUAL,
+    TrialResult,
+    best_of,
+    carried_over,
+    edges,
+    enough,
+    scores,
+    size_of,
+    spent_on,
+    study_of,
+)
+from search.tree import View
+
+BATCH = 4
+"""Settings of one arm that one node tries: few enough that the next ones learn of them, enough to share a kernel."""
+MORE = 1 / 3
+"""Of the budget, what each arm gets on top once a dimension is widened."""
+THIRD = 3
+"""Of the trials at a rung, one in so many goes on."""
+STARTUP = 5
+"""Trials of an arm that are drawn at random before TPE has something to go by."""
+TRIES = 20
+"""Times that a sampler is asked for a setting that was not tried before."""
+
+
+def step(view: View, node: Node | None) -> Expand | Extend | None:
+    """What tuning a node's program takes next; None where it waits for results, or is through.
+
+    First every arm is given what it is owed; then, in the stage of tuning, a dimension is widened where a choice lies
+    at its edge; then the choices are measured together.
+    """
+    if node is None or not tunable(view, node):
+        return None
+    batch = None if "trial" in view.without or view.limited else _batch(view, node)
+    if batch is not None:
+        return batch
+    if view.in_trial:
+        return None
+    wider = None if view.limited or view.stage != "tuning" or "trial" in view.without else _wider(view, node)
+    return wider or conclusion(view, node)
+
+
+def tunable(view: View, node: Node) -> bool:
+    """Whether trials can be measured of a node's program: it measures by cells, and an arm has a space."""
+    return bool(view.plan.tuned_arms) and node.id in view.codes
+
+
+def conclusion(view: View, node: Node) -> Expand | None:
+    """The node that measures what was chosen for every arm; None where there is one, or nothing new was chosen."""
+    if any(one.parent == node.id for one in view.kind("tune")):
+        return None
+    best = {arm: best_of(study_of(view.trials, arm, view.codes[node.id].get(arm, "")), view.plan)
+            for arm in view.plan.tuned_arms}
+    chosen = tuple(Trial(arm=arm, number=one.number, setting=one.setting) for arm, one in best.items() if one)
+    if not chosen or (view.stage != "tuning" and all(node.trials.get(one.arm, 0) == one.number for one in chosen)):
+        return None
+    return Expand(stage=view.stage, kind="tune", parent=node.id, ordinal=len(view.kind("tune")), seed=view.seed,
+                  trials=chosen)
+
+
+# --- who is owed what ------------------------------------------------------------------------------------------------
+
+
+def _batch(view: View, node: Node) -> Expand | None:
+    """The next settings of the arm that is furthest behind what it is owed."""
+    owed = {arm: amount for arm, amount in owed_trials(view, node).items() if amount > 0}
+    for arm in sorted(owed, key=lambda arm: -owed[arm]):
+        trials = next_trials(view, node, arm, count=min(BATCH, ceil(owed[arm])))
+        if trials:
+            return Expand(stage=view.stage, kind="trial", parent=node.id, ordinal=len(view.kind("trial")),
+                          seed=view.seed, trials=trials)
+    return next((Expand(stage=view.stage, kind="trial", parent=node.id, ordinal=len(view.kind("trial")), seed=view.seed,
+                        trials=promoted) for arm in view.plan.tuned_arms
+                 if (promoted := _promoted(view, node, arm))), None)
+
+
+def owed_trials(view: View, node: Node) -> dict[str, float]:
+    """Arm -> how many trials more it is to have on a node's program: its budget, and as much as the arm with most.
+
+    In a later stage than tuning an arm is owed a budget of its own only where its code changed what it computes.
+    """
+    budget, plan = view.plan.tuning.budget, view.plan
+    if view.stage == "tuning":
+        budget *= 1 + MORE * sum(one.stage == view.stage for one in view.extended.values())
+    need: dict[str, float] = {}
+    cost: dict[str, float] = {}
+    for arm in plan.tuned_arms:
+        code = view.codes[node.id].get(arm, "")
+        study = study_of(view.trials, arm, code)
+        cost[arm] = _cost(view, arm)
+        stale = view.stage == "tuning" or not (
+            enough(study, plan) or carried_over(view.trials, arm, node.trials.get(arm, 0), code, plan))
+        lacking = budget - spent_on(study, plan) - _running(study) * cost[arm]
+        need[arm] = max(0.0, lacking) if stale and lacking > 0.2 * cost[arm] else 0.0
+    given = {arm: amount + need[arm] for arm, amount in view.given.items()}
+    most = max(given.values(), default=0.0)
+    return {arm: max(need[arm], most / EQUAL - view.given[arm] if most > EQUAL * given[arm] else 0.0) / cost[arm]
+            for arm in plan.tuned_arms}
+
+
+def _cost(view: View, arm: str) -> float:
+    """What a trial of an arm takes of the currency: 1, or the mean of its seconds so far (1 before there are any)."""
+    if view.plan.tuning.currency == "trials":
+        return 1.0
+    known = [one.seconds for one in view.trials if one.arm == arm and one.outcome == "measured" and one.seconds]
+    return sum(known) / len(known) if known else 1.0
+
+
+def _running(study: Sequence[TrialResult]) -> int:
+    known = {one.number for one in study if one.outcome != "running"}
+    return len({one.number for one in study} - known)
+
+
+def behind(view: View) -> str:
+    """The baseline whose code is to be bettered next, since others had so many more looks; empty: none."""
+    most = max(view.given.values(), default=0.0)
+    versions = max(view.versions.values(), default=0)
+    late = [arm.name for arm in view.plan.arms if arm.role == "baseline" and arm.name in view.given
+            and most > EQUAL * view.given[arm.name] and view.versions[arm.name] < versions]
+    return min(late, key=lambda arm: view.given[arm], default="")
+
+
+def _wider(view: View, node: Node) -> Extend | None:
+    """A dimension that is widened, since the choice of an arm lies at its edge; each once."""
+    for arm in view.plan.tuned_arms:
+        best = best_of(study_of(view.trials, arm, view.codes[node.id].get(arm, "")), view.plan)
+        space = {one.name: one for one in view.space_of(arm)}
+        for name in edges(best.setting, space.values()) if best is not None else ():
+            if name not in view.extended and not space[name].closed and best is not None:
+                low, high = _widened(space[name], best.setting[name])
+                return Extend(stage=view.stage, dimension=name, low=low, high=high, arm=arm)
+    return None
+
+
+def _widened(one: Hyperparameter, value: object) -> tuple[float, float]:
+    """The range with half its width more at the end where a value lies; no sign changes by it."""
+    assert one.low is not None and one.high is not None and isinstance(value, int | float)
+    if one.kind == "log":
+        factor = (one.high / one.low) ** 0.5
+        upper = log(value) > (log(one.low) + log(one.high)) / 2
+        low, high = (one.low, one.high * factor) if upper else (one.low / factor, one.high)
+    else:
+        half = (one.high - one.low) / 2
+        upper = value > (one.low + one.high) / 2
+        low, high = (one.low, one.high + half) if upper else (one.low - half, one.high)
+        low = max(low, min(one.low, 1.0 if one.kind == "integer" else 0.0)) if one.low >= 0 else low
+    return (float(round(low)), float(round(high))) if one.kind == "integer" else (_short(low), _short(high))
+
+
+# --- asking a study by number ---------------------------------------------------------------------------------------
+
+
+def next_trials(view: View, node: Node, arm: str, *, count: int) -> tuple[Trial, ...]:
+    """So many new settings of an arm, numbered on; fewer where its space has no more."""
+    study = study_of(view.trials, arm, view.codes[node.id].get(arm, ""))
+    space, rungs = view.space_of(arm), view.plan.tuning.rungs
+    tried = list({one.number: one.setting for one in study}.values())
+    size = size_of(space)
+    made: list[Trial] = []
+    first = max((number for name, number in view.numbers if name == arm), default=0) + 1
+    for number in range(first, first + count):
+        if size is not None and len({tuple(sorted(one.items())) for one in tried}) >= size:
+            break
+        setting = ask(view, arm, study, number=number, tried=tried)
+        if setting is None:
+            break
+        tried.append(setting)
+        made.append(Trial(arm=arm, number=number, setting=setting, share=rungs[0] if rungs else 1.0))
+    return tuple(made)
+
+
+def ask(
+    view: View, arm: str, study: Sequence[TrialResult], *, number: int, tried: Sequence[Setting],
+) -> Setting | None:
+    """The setting of a trial that was not tried before; None where none is found."""
+    space = view.space_of(arm)
+    for attempt in range(TRIES):
+        seed = int.from_bytes(hashlib.sha256(f"{view.seed}/{arm}/{number}/{attempt}".encode()).digest()[:4])
+        asked = _study(view, study, space, seed=seed, tried=tried)
+        if view.plan.tuning.sampler == "sobol":  # the points of one sequence, whose seed is the arm's
+            asked = _study(view, study[:1], space, seed=_seed_of(view, arm), tried=())
+            for _ in range(number + attempt * BATCH):
+                asked.ask(_distributions(space))
+        setting = _suggested(asked.ask(), space)
+        if setting not in tried:
+            return setting
+    return None
+
+
+def _seed_of(view: View, arm: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"{view.seed}/{arm}".encode()).digest()[:4])
+
+
+def _study(
+    view: View, study: Sequence[TrialResult], space: Sequence[Hyperparameter], *, seed: int, tried: Sequence[Setting],
+) -> Any:
+    """An Optuna study, in memory, that was told of what these trials came to; those that run are known to it."""
+    optuna = _optuna()
+    sampler = {
+        "random": lambda: optuna.samplers.RandomSampler(seed=seed),
+        "sobol": lambda: optuna.samplers.QMCSampler(seed=seed, scramble=True, warn_independent_sampling=False,
+                                                    warn_asynchronous_seeding=False),
+        "tpe": lambda: optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True, group=True),
+    }[view.plan.tuning.sampler]()
+    made = optuna.create_study(direction="maximize", sampler=sampler, pruner=optuna.pruners.SuccessiveHalvingPruner(
+        min_resource=1, reduction_factor=THIRD))
+    known, states = scores(study, view.plan), optuna.trial.TrialState
+    for number in dict.fromkeys(one.number for one in study):
+        last = [one for one in study if one.number == number][-1]
+        trial = _told(made, last.setting, space)
+        if last.outcome == "failed":
+            made.tell(trial, state=states.FAIL)
+        elif last.outcome == "measured" and last.share == 1:
+            made.tell(trial, known[number, 1.0])
+        elif last.outcome == "measured":
+            trial.report(known[number, last.share], THIRD ** view.plan.tuning.rungs.index(last.share))
+            made.tell(trial, state=states.PRUNED)
+    for setting in tried[len({one.number for one in study}):]:
+        _told(made, setting, space)
+    return made
+
+
+def _told(study: Any, setting: Setting, space: Sequence[Hyperparameter]) -> Any:
+    study.enqueue_trial(setting)
+    trial = study.ask()
+    _suggested(trial, space)
+    return trial
+
+
+def _promoted(view: View, node: Node, arm: str) -> tuple[Trial, ...]:
+    """The trials of an arm that go on from a rung to the next, as asynchronous successive halving has it."""
+    shares = (*view.plan.tuning.rungs, 1.0)
+    if len(shares) == 1:
+        return ()
+    results = study_of(view.trials, arm, view.codes[node.id].get(arm, ""))
+    known, space = scores(results, view.plan), view.space_of(arm)
+    study = _study(view, (), space, seed=0, tried=())
+    promoted: list[Trial] = []
+    for number in dict.fromkeys(one.number for one in results if one.share < 1):
+        own = {one.share: one for one in results if one.number == number}
+        trial, last = _told(study, next(iter(own.values())).setting, space), -1
+        goes_on = True
+        for rung, share in enumerate(shares[:-1]):
+            if (number, share) in known and goes_on:
+                trial.report(known[number, share], THIRD ** rung)
+                goes_on, last = not trial.should_prune(), rung
+        if goes_on and last >= 0 and shares[last + 1] not in own:
+            promoted.append(Trial(arm=arm, number=number, setting=own[shares[last]].setting, share=shares[last + 1]))
+    return tuple(promoted[:BATCH])
+
+
+def _suggested(trial: Any, space: Sequence[Hyperparameter]) -> Setting:
+    """A value for each dimension that counts, of four digits."""
+    found: Setting = {}
+    for one in space:
+        if one.given and found.get(one.given) not in one.among:
+            continue
+        if one.kind == "choice":
+            found[one.name] = trial.suggest_categorical(one.name, one.options)
+            continue
+        assert one.low is not None and one.high is not None
+        if one.kind == "integer":
+            found[one.name] = trial.suggest_int(one.name, int(one.low), int(one.high))
+        else:
+            value = trial.suggest_float(one.name, one.low, one.high, log=one.kind == "log")
+            found[one.name] = min(max(_short(value), one.low), one.high)
+    return found
+
+
+def _distributions(space: Sequence[Hyperparameter]) -> dict[str, Any]:
+    """Those of the dimensions that always count."""
+    made = _optuna().distributions
+    return {one.name: made.CategoricalDistribution(one.options) if one.kind == "choice" else
+            made.IntDistribution(int(one.low or 0), int(one.high or 0)) if one.kind == "integer" else
+            made.FloatDistribution(one.low or 0.0, one.high or 0.0, log=one.kind == "log")
+            for one in space if not one.given}
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+@cache
+def _optuna() -> ModuleType:
+    """Optuna, without its news on the terminal; imported when first asked for: most commands never tune."""
+    import optuna  # half a second
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
