@@ -10,7 +10,8 @@ Source: Bergstra et al. 2011 (TPE), Li et al. 2020 (asynchronous successive halv
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from functools import cache
 from math import ceil, log
 from types import ModuleType
@@ -218,12 +219,15 @@ def _study(
 ) -> Any:
     """An Optuna study, in memory, that was told of what these trials came to; those that run are known to it."""
     optuna = _optuna()
-    sampler = {
+    samplers: dict[str, Callable[[], Any]] = {
         "random": lambda: optuna.samplers.RandomSampler(seed=seed),
         "sobol": lambda: optuna.samplers.QMCSampler(seed=seed, scramble=True, warn_independent_sampling=False,
                                                     warn_asynchronous_seeding=False),
-        "tpe": lambda: optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True, group=True),
-    }[view.plan.tuning.sampler]()
+        "tpe": lambda: optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # as Optuna calls its Sobol sampler
+        sampler = samplers[view.plan.tuning.sampler]()
     made = optuna.create_study(direction="maximize", sampler=sampler, pruner=optuna.pruners.SuccessiveHalvingPruner(
         min_resource=1, reduction_factor=THIRD))
     known, states = scores(study, view.plan), optuna.trial.TrialState

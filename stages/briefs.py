@@ -68,7 +68,7 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
     items = {k: one.action.item for k, one in state.decisions.items() if isinstance(one.action, Expand)}
     return CodeInputs(
         idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=action.stage, kind=action.kind,
-        variation=state.variation_of(decided.k), goal=GOALS[action.stage], item=action.item,
+        variation=state.variation_of(decided.k), goal=GOALS[action.stage], item=action.item, arm=action.arm,
         ordinal=action.ordinal, duty=duty,
         ablation=ablation_of(state, action.item) if action.stage == "ablation" else None,
         others=tuple(one for one in others if one.item != action.item), covered=covered, declinable=declinable,

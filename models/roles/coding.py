@@ -154,6 +154,7 @@ class CodeInputs(Study):
     kind: NodeKind
     goal: str
     item: str = Field(default="", description="the agenda item or risk to take up, if any")
+    arm: str = Field(default="", description="the arm that this node is to make better, if any")
     ablation: Ablation | None = Field(default=None, description="the planned ablation that the item stands for, if any")
     covered: bool = Field(default=False, description="whether the compared arms answer the item, by the plan")
     others: tuple[Ablation, ...] = Field(default=(), description="the other planned ablations, written by others")

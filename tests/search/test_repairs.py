@@ -176,7 +176,7 @@ class Alike(World):
 
     def _finish(self, node: str, k: int, action: Expand) -> None:
         parent = self.log.state.nodes.get(action.parent or "")
-        if action.stage in ("tuning", "agenda") and action.kind in ("tune", "improve") and parent and not parent.mends:
+        if action.stage == "agenda" and action.kind == "improve" and parent and not parent.mends:
             self.log.append(Proposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
             self.log.append(Judged(node=node, status="buggy", failure=failure(f"KeyError: {k}")))
         else:

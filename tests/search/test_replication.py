@@ -76,8 +76,9 @@ def test_replicates_and_summaries_overlap_the_search_of_the_next_stage(order: st
     events = log.events
     first: dict[StageName, int] = {}
     for i, event in enumerate(events):
-        if isinstance(event, Decided) and isinstance(event.action, Expand) and event.action.kind in SEARCH_KINDS:
-            first.setdefault(event.action.stage, i)
+        action = event.action if isinstance(event, Decided) else None
+        if isinstance(action, Expand) and action.kind in SEARCH_KINDS | {"trial"}:
+            first.setdefault(action.stage, i)
     done = {event.node: i for i, event in enumerate(events) if isinstance(event, Judged)}
     replicates = [node for node in log.state.stage_nodes("preliminary") if node.kind == "replicate"]
     assert replicates and any(done[node.id] > first["tuning"] for node in replicates)

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import math
 from collections.abc import Callable
 from random import Random
 
 from record.events.running import Started
-from record.events.searching import Compared, Decided, Executed, Judged, Prepared, Proposed, Settled, WorkDone
+from record.events.searching import (
+    CellExecuted,
+    CellsOwed,
+    Compared,
+    Decided,
+    Executed,
+    Judged,
+    Prepared,
+    Proposed,
+    Settled,
+    WorkDone,
+)
 from record.fold.state import RunState
 from record.log import MemoryLog
+from record.nouns.cells import Cell
 from record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
 from record.nouns.decisions import Compare, End, Expand
 from record.nouns.idea import Idea
-from record.nouns.nodes import STAGES, Attempt, Failure, StageName, node_id
+from record.nouns.nodes import STAGES, Attempt, CellRun, Failure, StageName, node_id
+from record.nouns.tuning import Hyperparameter, Tuning
+from record.tuning import cells_of_trial
 from search.limits import Limits
 from search.policy import policy_of
 from search.replication import as_left, unsettled
@@ -24,7 +40,10 @@ from tests.search import virtual_time
 PLAN = DataPlan(
     task="t", datasets=(DatasetUse(name="digits"),), expected_seconds=1,
     metrics=(MetricSpec(name="log_loss", higher_is_better=False),),
-    arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")))
+    arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
+    space=(Hyperparameter(name="rate", kind="log", low=1e-4, high=1, default=0.001, source="practice"),
+           Hyperparameter(name="depth", kind="integer", low=1, high=9, default=2, source="practice", arms=("method",))),
+    tuning=Tuning(budget=6))
 IDEA = Idea.model_validate({
     "Name": "x", "Title": "X", "Experiments": ["one", "two"], "Risk Factors and Limitations": ["r"]})
 
@@ -94,17 +113,42 @@ class World:
             self.log.append(WorkDone(k=decided.k))
 
     def _finish(self, node: str, k: int, action: Expand) -> None:
-        rng = Random(f"{k}/{action}".replace(" mends=()", ""))
-        if action.kind not in ("replicate", "aggregate") and rng.random() < self.buggy:
+        rng = Random(f"{k}/{action}".replace(" mends=()", "").replace(" trials=()", "").replace(" arm=''", ""))
+        if action.kind not in ("replicate", "aggregate", "trial", "tune") and rng.random() < self.buggy:
             name = "".join("abcdefghij"[int(digit)] for digit in str(rng.randrange(1000)))
             failure = Failure(kind="other", message=f"error {name}")
             self.log.append(Proposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
             self.log.append(Judged(node=node, status="buggy", failure=failure))
             return
         self.log.append(Proposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
+        values = () if action.kind in ("trial", "aggregate") else self.measured(action, rng)
+        self._measure_cells(node, action, {one.arm: one.value for one in values})
         self.log.append(Executed(node=node, attempt=Attempt(
-            number=1, seconds=self.seconds, measurements=self.measured(action, rng), converged=True)))
+            number=1, seconds=self.seconds, measurements=values, converged=True)))
         self.log.append(Judged(node=node, status="good"))
+
+
+    def _measure_cells(self, node: str, action: Expand, values: dict[str, float]) -> None:
+        """Append what the cells of a node came to; a setting is the better, the nearer its rate is to 0.01."""
+        trials = self.log.state.nodes[node].trials
+        cells = [cell for one in action.trials if action.kind == "trial"
+                 for cell in cells_of_trial(PLAN, one.arm, seed=action.seed, number=one.number, share=one.share)] or [
+            Cell(dataset="digits", arm=arm, trial=trials.get(arm, 0), seed=action.seed) for arm in values]
+        known = self.log.state.owed.get(action.parent or "")
+        repeats = known is not None and action.kind in ("trial", "tune", "replicate")
+        code = known.code["method"] if known is not None and repeats else f"{node}'s"
+        if not cells:
+            return
+        keys = tuple(hashlib.sha256(f"{node}/{cell}".encode()).hexdigest() for cell in cells)
+        self.log.append(CellsOwed(
+            node=node, cells=tuple(cells), keys=keys, code=dict.fromkeys(("baseline", "method"), code)))
+        for cell, key in zip(cells, keys, strict=True):
+            setting = self.log.state.setting_of(cell.arm, cell.trial)
+            value = values.get(cell.arm, (math.log10(float(setting["rate"])) + 2) ** 2 / 8)
+            self.log.append(CellExecuted(node=node, run=CellRun(
+                id=f"{key[:24]}-0", cell=cell, key=key, seconds=self.seconds, measurements=(Measurement(
+                    name="log_loss", value=value, condition=cell.arm, dataset="digits", split="validation",
+                    seed=action.seed, grade="computed"),))))
 
 
 async def search(

@@ -1,7 +1,8 @@
 """The small study as a grid of cells: three arms, one of which reads another's artifacts, at two levels.
 
 Its first draft has a cell that raises, at one level, which a debug child mends; other nodes change the file of one arm.
-What cells have in common is built once (`lab.shared`). Nothing of it is a mock, as in the small study.
+All arms have one hyperparameter in common, and one has another; both are tuned. What cells have in common is built once
+(`lab.shared`). Nothing of it is a mock, as in the small study.
 """
 
 from __future__ import annotations
@@ -10,12 +11,17 @@ from models.roles.coding import CodeInputs, Program
 from models.roles.figures import FigureScript, FiguresInputs, PlotInputs, Plots
 from models.scripted import ScriptedModel
 from record.nouns.data import Arm, Level
+from record.nouns.tuning import Hyperparameter, Tuning
 from tests.programs import whole
 from tests.stages import small_study
 
 PLAN = small_study.PLAN.model_copy(update={
     "factor": "noise", "levels": tuple(Level(name=name) for name in ("low", "high")),
-    "arms": (*small_study.PLAN.arms, Arm(name="moved", role="method"))})
+    "arms": (*small_study.PLAN.arms, Arm(name="moved", role="method")),
+    "space": (Hyperparameter(name="sharpness", kind="log", low=0.1, high=10, default=1, source="plain means"),
+              Hyperparameter(name="shrinkage", kind="linear", low=0, high=0.9, closed=True, default=0.2,
+                             source="common practice", arms=("shrunk",))),
+    "tuning": Tuning(budget=5)})
 
 ENTRY = '''\
 import importlib
@@ -36,7 +42,7 @@ def run(cell):
     means = importlib.import_module("arms." + cell.arm.replace("-", "_")).changed(means, cell)
     lab.save_artifact("means", means)
 
-    def probabilities(points, sharpness=1.0):
+    def probabilities(points, sharpness=cell.setting["sharpness"]):
         logits = -sharpness * ((points[:, None] - means[None]) ** 2).sum(-1)
         p = np.exp(logits - logits.max(1, keepdims=True))
         return p / p.sum(1, keepdims=True)
@@ -67,9 +73,9 @@ MOVED = "import numpy as np\nimport lab\n" + ARM.format(
     constant="", value='0.5 * (means + np.load(lab.artifact("means", arm="plain")))')
 
 
-def shrunk(weight: float = 0.2, mistake: str = "") -> str:
-    value = f"(1 - SHRINKAGE) * means + SHRINKAGE * means.mean(0){mistake}"
-    return ARM.format(constant=f"SHRINKAGE = {weight}\n", value=value)
+def shrunk(toward: float = 1.0, mistake: str = "", weight: str = 'cell.setting["shrinkage"]') -> str:
+    value = f"means + {weight} * (TOWARD * means.mean(0) - means){mistake}"
+    return ARM.format(constant=f"TOWARD = {toward}\n", value=value)
 
 
 def files(arm: str = "shrunk", text: str = "", plots: str = "") -> dict[str, str]:
@@ -99,13 +105,15 @@ def _code(inputs: CodeInputs) -> Program:
         tree = files(text="import numpy as np\n" + shrunk(mistake=mistake))
     elif inputs.kind == "draft":
         tree = files(plots=drawn(label=""))
-    elif inputs.kind in ("tune", "improve"):
-        weight = (0.1, 0.3, 0.05)[inputs.ordinal % 3]
-        varies, tree = f"SHRINKAGE={weight}", files(text=shrunk(weight))
+    elif inputs.kind == "improve" and inputs.arm == "":
+        toward = (0.9, 1.1, 0.95)[inputs.ordinal % 3]
+        varies, tree = f"TOWARD={toward}", files(text=shrunk(toward))
+    elif inputs.kind == "improve":
+        varies, tree = "the plain means, centred", files("plain", ARM.format(constant="", value="means + 0.0"))
     elif inputs.kind == "ablate":
         name = inputs.ablation.name if inputs.ablation is not None else "without-shrinkage"
         return Program(title=name, plan="nearest class means", varies=name, arms=(name,),
-                       files=whole(files("without_shrinkage", shrunk(0.0))))
+                       files=whole(files("without_shrinkage", shrunk(weight="0.0"))))
     return Program(title=varies, plan="nearest class means", varies=varies, files=whole(tree))
 
 
