@@ -164,8 +164,11 @@ class Schedule:
         return (other := self.read_by(cell)) is None or other in self.folders
 
     def read_by(self, cell: Cell) -> Cell | None:
-        """The cell whose artifacts a cell reads."""
-        return cell.model_copy(update={"arm": self.reads[cell.arm]}) if cell.arm in self.reads else None
+        """The cell whose artifacts a cell reads: of the same place but for the arm, whatever its trial."""
+        if (arm := self.reads.get(cell.arm)) is None:
+            return None
+        other = cell.model_copy(update={"arm": arm})
+        return next((one for one in self.job.cells if (one.place, one.seed) == (other.place, other.seed)), other)
 
     # --- what became of it ------------------------------------------------------------------------------------------
 

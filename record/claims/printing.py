@@ -85,6 +85,9 @@ def setups(state: RunState) -> dict[str, str]:
     if best is not None:
         texts |= {f"code.{name}": str(value) for name, value in state.nodes[best].setups.items()}
         texts["run.seeds"] = str(len(replicates_of(state, best)))
+        for arm in state.data_plan.tuned_arms if state.data_plan is not None else ():
+            setting = state.setting_of(arm, state.nodes[best].trials.get(arm, 0))
+            texts |= {f"tuned.{arm}.{name}": str(value) for name, value in setting.items()}
     for facts in state.datasets:
         texts |= {f"data.{facts.name}.{split}": str(size) for split, size in facts.sizes.items()}
         texts |= {f"data.{facts.name}.classes": str(facts.classes), f"data.{facts.name}.features": str(facts.features),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -41,14 +41,18 @@ def is_grid(source: Mapping[str, str]) -> bool:
     return reads_of(source.get(ENTRY, "")) is not None
 
 
-def owed(node: Node, view: View, *, plan: DataPlan, trials: Iterable[Trial] = ()) -> tuple[Cell, ...]:
+def owed(
+    node: Node, view: View, *, plan: DataPlan, trials: Sequence[Trial] = (), reads: Mapping[str, str] | None = None,
+) -> tuple[Cell, ...]:
     """What a node has to measure, the most important first: of each dataset all arms at one level, then at the next.
 
     A replicate owes what its parent owed; an ablation, and what repairs one, its own arms alone, with the method's
-    setting; a node that tries settings those of each.
+    setting; a node that tries settings those of each, with those that they read.
     """
     if trials:
-        return tuple(cell for one in trials for cell in cells_of_trial(
+        read = dict.fromkeys(arm for one in trials if (arm := (reads or {}).get(one.arm)) is not None)
+        known = (Trial(arm=arm, number=node.trials.get(arm, 0), setting={}) for arm in read)
+        return tuple(cell for one in (*known, *trials) for cell in cells_of_trial(
             plan, one.arm, seed=node.seed, number=one.number, share=one.share))
     duty = duty_of(view)
     method = next(arm.name for arm in plan.arms if arm.role == "method")
@@ -74,8 +78,9 @@ def keys_of(
     cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str], bench: Bench, view: View,
 ) -> dict[Cell, str]:
     """The key of each cell: what it sees of the source, its data, artifacts, models, scorer, and what it runs on."""
-    arms = tuple(arms)
+    arms, cells = tuple(arms), tuple(cells)
     reads = reads_of(source.get(ENTRY, "")) or {}
+    places = {(cell.place, cell.seed): cell for cell in reversed(cells)}
     facts = {one.name: one.fingerprint for one in bench.facts}
     scorers = {one.dataset: one.sha256 for one in bench.state.scorers}
     words = {word for text in source.values() for word in strings_in(text)}
@@ -85,13 +90,14 @@ def keys_of(
     def key(cell: Cell, above: tuple[str, ...] = ()) -> str:
         seen = visible_files(source, cell.arm, arms=arms, reads=reads)
         read = reads.get(cell.arm, cell.arm)
+        other = cell.model_copy(update={"arm": read, "trial": 0})
         content: dict[str, object] = {
             "cell": cell.model_dump(exclude={"trial"}), "setting": bench.state.setting_of(cell.arm, cell.trial),
             "data": facts.get(cell.dataset, ""), "scorer": scorers.get(cell.dataset, ""),
             "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in seen.items()},
             "artifacts": left, "pretrained": bench.pretrained, "network": bench.network,
             "ground": bench.executor.ground, "reads": "" if read in (cell.arm, *above) else key(
-                cell.model_copy(update={"arm": read}), (*above, cell.arm))}
+                places.get((other.place, other.seed), other), (*above, cell.arm))}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     return {cell: key(cell) for cell in cells}
@@ -248,7 +254,9 @@ def grid_of(bench: Bench, decided: Decided, view: View) -> Grid | None:
             return None
         arms = arms_of(node, bench.plan)
         trials = action.trials if isinstance(action := decided.action, Expand) and node.kind == "trial" else ()
-        keys = keys_of(owed(node, view, plan=bench.plan, trials=trials), source, arms=arms, bench=bench, view=view)
+        reads = reads_of(source.get(ENTRY, "")) or {}
+        cells = owed(node, view, plan=bench.plan, trials=trials, reads=reads)
+        keys = keys_of(cells, source, arms=arms, bench=bench, view=view)
         bench.recorder.append(CellsOwed(
             node=node.id, cells=tuple(keys), keys=tuple(keys.values()), code=code_of_arms(keys, source, arms=arms),
             taken=taken_over(decided, keys.values(), bench=bench)))

@@ -79,7 +79,7 @@ class Told:
         given = settings(num_seeds=0, agenda={"nodes": 12, "num_seeds": 0}, preliminary={"num_seeds": 0, "nodes": 8})
         view = view_of(self.log.state, self.stage, Seen(through=100), settings=given)
         action = policy(given).grow(view, Random(0))
-        assert action is not None
+        assert isinstance(action, Expand)
         return action
 
     def mend(self, outcome: float | str) -> str:

@@ -7,7 +7,7 @@ role. Nothing of it is a mock: kernels, record, scoring and TeX are the real one
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pydantic import BaseModel
@@ -35,7 +35,15 @@ from models.roles.planning import (
     RiskTested,
 )
 from models.roles.revising import CiteQueries, ReflectInputs, Reflection, TextEdit
-from models.roles.writing import OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, SectionInputs, Sections
+from models.roles.writing import (
+    ClaimLine,
+    OutlineInputs,
+    PaperOutline,
+    PlannedAbstract,
+    PlannedSection,
+    SectionInputs,
+    Sections,
+)
 from models.scripted import ScriptedModel
 from record.ablation import Ablation
 from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
@@ -220,10 +228,14 @@ def _outline(inputs: OutlineInputs) -> PaperOutline:
     return PaperOutline(
         title="Shrinking class means", abstract=PlannedAbstract(claim="Whether it helps.", tells=first),
         sections=(
-            PlannedSection(title="Method", claim="What was done.", keys=("code.SHRINKAGE",), share=0.3),
+            PlannedSection(title="Method", claim="What was done.", keys=(_weight(record.setups),), share=0.3),
             PlannedSection(title="Results", claim="What came of it.", tables=record.tables, figures=("loss",),
                            tells=told, share=0.7,
                            keys=tuple(line.key for line in record.results if line.key.endswith(".pm"))[:4])))
+
+
+def _weight(setups: Iterable[ClaimLine]) -> str:
+    return next((one.key for one in setups if "shrinkage" in one.key.lower()), "code.SHRINKAGE")
 
 
 def _write(inputs: SectionInputs) -> Sections:
@@ -231,10 +243,11 @@ def _write(inputs: SectionInputs) -> Sections:
     keys = [line.key for line in inputs.results if line.key.endswith(".pm")]
     values = ", ".join(rf"\result{{{key}}}" for key in itertools.islice(keys, 4))
     tables = "\n\n".join(rf"\papertable{{{name}}}" for name in inputs.tables)
+    weight = _weight(inputs.setups)
     return Sections(
         abstract="We measure whether shrinkage helps. It gains 12.5 points." if inputs.abstract else "",
         sections=tuple(one for one in (
-            Section(title="Method", body=r"The weight is \setup{code.SHRINKAGE}."),
+            Section(title="Method", body=rf"The weight is \setup{{{weight}}}."),
             Section(title="Results", body=(
                 f"The values are {values}. See Table~\\ref{{tab:main}} and Figure~\\ref{{fig:loss}}.\n\n"
                 f"{tables}\n\n\\paperfigure{{loss}}"))) if one.title in inputs.asked),
