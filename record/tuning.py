@@ -193,17 +193,23 @@ def position(one: Hyperparameter, value: object) -> float:
     return (at - low) / (high - low) if high > low else 0.5
 
 
-def size_of(space: Iterable[Hyperparameter]) -> int | None:
-    """How many settings a space has; None where a dimension is a range of numbers."""
-    size = 1
+MANY = 1000
+"""Settings beyond which a space is as good as endless."""
+
+
+def settings_in(space: Iterable[Hyperparameter]) -> list[Setting] | None:
+    """Every setting of a space; None where they are endless: a range of numbers, or more than `MANY`."""
+    settings: list[Setting] = [{}]
     for one in space:
-        if one.kind == "choice":
-            size *= len(one.options)
-        elif one.kind == "integer" and one.low is not None and one.high is not None:
-            size *= int(one.high) - int(one.low) + 1
-        else:
+        if one.kind in ("log", "linear"):
             return None
-    return size
+        values = one.options if one.kind == "choice" else range(int(one.low or 0), int(one.high or 0) + 1)
+        if len(values) * len(settings) > MANY:
+            return None
+        settings = [made for known in settings for made in (
+            [known] if one.given and known.get(one.given) not in one.among else
+            [known | {one.name: value} for value in values])]
+    return settings
 
 
 # --- what arms were given, and what was chosen ----------------------------------------------------------------------
@@ -225,10 +231,10 @@ def _effort(state: RunState, arm: str, found: Iterable[TrialResult], seconds: fl
              if one.arm == arm and (one.outcome != "failed" or one.kind == "trial")}
     trials = {key for key, one in looks.items() if one.kind == "trial"}
     assert state.data_plan is not None
-    size = size_of(widened(state.data_plan, arm, state.extended))
+    every = settings_in(widened(state.data_plan, arm, state.extended))
     tried = {tuple(sorted(one.setting.items())) for one in looks.values()}
     return Effort(arm=arm, trials=len(trials), versions=len(looks) - len(trials), seconds=seconds,
-                  exhausted=size is not None and len(tried) >= size)
+                  exhausted=every is not None and len(tried) >= len(every))
 
 
 def chosen(state: RunState, node: str, found: Sequence[TrialResult] | None = None) -> dict[str, Chosen]:

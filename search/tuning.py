@@ -28,7 +28,7 @@ from record.tuning import (
     edges,
     enough,
     scores,
-    size_of,
+    settings_in,
     spent_on,
     study_of,
 )
@@ -42,8 +42,8 @@ THIRD = 3
 """Of the trials at a rung, one in so many goes on."""
 STARTUP = 5
 """Trials of an arm that are drawn at random before TPE has something to go by."""
-TRIES = 20
-"""Times that a sampler is asked for a setting that was not tried before."""
+TRIES = 10
+"""Times that a setting is asked for that was not tried before."""
 
 
 def step(view: View, node: Node | None) -> Expand | Extend | None:
@@ -176,14 +176,11 @@ def _widened(one: Hyperparameter, value: object) -> tuple[float, float]:
 def next_trials(view: View, node: Node, arm: str, *, count: int) -> tuple[Trial, ...]:
     """So many new settings of an arm, numbered on; fewer where its space has no more."""
     study = study_of(view.trials, arm, view.codes[node.id].get(arm, ""))
-    space, rungs = view.space_of(arm), view.plan.tuning.rungs
+    rungs = view.plan.tuning.rungs
     tried = list({one.number: one.setting for one in study}.values())
-    size = size_of(space)
     made: list[Trial] = []
     first = max((number for name, number in view.numbers if name == arm), default=0) + 1
     for number in range(first, first + count):
-        if size is not None and len({tuple(sorted(one.items())) for one in tried}) >= size:
-            break
         setting = ask(view, arm, study, number=number, tried=tried)
         if setting is None:
             break
@@ -207,7 +204,7 @@ def ask(
         setting = _suggested(asked.ask(), space)
         if setting not in tried:
             return setting
-    return None
+    return next((one for one in settings_in(space) or () if one not in tried), None)
 
 
 def _seed_of(view: View, arm: str) -> int:

@@ -174,13 +174,13 @@ class Alike(World):
         better = 1.0 if action.mends else 0.0
         return tuple(one.model_copy(update={"value": one.value - better}) for one in super().measured(action, rng))
 
-    def _finish(self, node: str, k: int, action: Expand) -> None:
+    def finish(self, node: str, k: int, action: Expand) -> None:
         parent = self.log.state.nodes.get(action.parent or "")
         if action.stage == "agenda" and action.kind == "improve" and parent and not parent.mends:
             self.log.append(Proposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
             self.log.append(Judged(node=node, status="buggy", failure=failure(f"KeyError: {k}")))
         else:
-            super()._finish(node, k, action)
+            super().finish(node, k, action)
 
 
 def repairs(log: MemoryLog) -> list[tuple[str | None, tuple[str, ...]]]:

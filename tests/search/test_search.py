@@ -100,7 +100,7 @@ def test_the_search_ends_and_debugs_no_deeper_than_allowed(seed: int, buggy: flo
 
 def test_an_identical_failure_is_not_tried_a_third_time() -> None:
     class Stubborn(World):
-        def _finish(self, node: str, k: int, action: Expand) -> None:
+        def finish(self, node: str, k: int, action: Expand) -> None:
             self.log.append(Proposed(node=node, decision=k, title="", plan="", varies="", source_sha256="0"))
             self.log.append(Judged(node=node, status="buggy", failure=Failure(kind="shape", message="always the same")))
 

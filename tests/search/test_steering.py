@@ -166,8 +166,8 @@ def marked_run(choose: Choose, *, stages: int = len(STAGES), seed: int = 4) -> M
     log, given = new_log(seed=seed), settings(order="ticket")
 
     class Steered(World):
-        def _finish(self, node: str, k: int, action: Expand) -> None:
-            super()._finish(node, k, action)
+        def finish(self, node: str, k: int, action: Expand) -> None:
+            super().finish(node, k, action)
             mark = choose(self.log)
             if mark is not None and mark not in self.log.events:
                 self.log.append(mark)
@@ -241,8 +241,8 @@ def test_where_all_that_was_carried_forward_is_suspect_the_stages_end() -> None:
     log, given = new_log(seed=4), settings(order="ticket")
 
     class Steered(World):
-        def _finish(self, node: str, k: int, action: Expand) -> None:
-            super()._finish(node, k, action)
+        def finish(self, node: str, k: int, action: Expand) -> None:
+            super().finish(node, k, action)
             while (mark := choose(self.log)) is not None:
                 self.log.append(mark)
 

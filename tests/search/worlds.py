@@ -28,7 +28,7 @@ from record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
 from record.nouns.decisions import Compare, End, Expand
 from record.nouns.idea import Idea
 from record.nouns.nodes import STAGES, Attempt, CellRun, Failure, StageName, node_id
-from record.nouns.tuning import Hyperparameter, Tuning
+from record.nouns.tuning import Hyperparameter, Setting, Tuning
 from record.tuning import cells_of_trial
 from search.limits import Limits
 from search.policy import policy_of
@@ -56,10 +56,10 @@ def settings(**changes: object) -> SearchSettings:
     return SearchSettings.model_validate(small | changes)
 
 
-def new_log(seed: int = 0) -> MemoryLog:
+def new_log(seed: int = 0, *, plan: DataPlan = PLAN) -> MemoryLog:
     """A record that has begun, on the clock of the running loop."""
     log = MemoryLog([Started(idea=IDEA, settings={}, seed=seed, version="0", model="scripted")], clock=_clock)
-    log.append(Prepared(data_plan=PLAN, datasets=()))
+    log.append(Prepared(data_plan=plan, datasets=()))
     return log
 
 
@@ -72,6 +72,9 @@ def _clock() -> float:
 
 class World:
     """Expands nodes: each is good or buggy, and measures, by chance drawn from its action alone."""
+
+    by_setting = False
+    """Whether all nodes measure what their settings come to, and not what chance has it."""
 
     def __init__(
         self, log: MemoryLog, *, buggy: float = 0.3, delay: Callable[[int], float] = lambda k: 0.0, seconds: float = 1.0
@@ -96,7 +99,7 @@ class World:
             self.running.discard(node)
             freed()
             await asyncio.sleep(self.delay(decided.k) / 4)
-            self._finish(node, decided.k, decided.action)
+            self.finish(node, decided.k, decided.action)
         finally:
             self.running.discard(node)
 
@@ -112,7 +115,16 @@ class World:
         else:
             self.log.append(WorkDone(k=decided.k))
 
-    def _finish(self, node: str, k: int, action: Expand) -> None:
+    def value(self, arm: str, setting: Setting) -> float:
+        """What a trial measures: the better, the nearer its rate is to 0.01."""
+        return (math.log10(float(setting["rate"])) + 2) ** 2 / 8
+
+    def seconds_of(self, arm: str) -> float:
+        """What a cell of an arm takes."""
+        return self.seconds
+
+    def finish(self, node: str, k: int, action: Expand) -> None:
+        """Append what came of a node."""
         rng = Random(f"{k}/{action}".replace(" mends=()", "").replace(" trials=()", "").replace(" arm=''", ""))
         if action.kind not in ("replicate", "aggregate", "trial", "tune") and rng.random() < self.buggy:
             name = "".join("abcdefghij"[int(digit)] for digit in str(rng.randrange(1000)))
@@ -129,7 +141,7 @@ class World:
 
 
     def _measure_cells(self, node: str, action: Expand, values: dict[str, float]) -> None:
-        """Append what the cells of a node came to; a setting is the better, the nearer its rate is to 0.01."""
+        """Append what the cells of a node came to."""
         trials = self.log.state.nodes[node].trials
         cells = [cell for one in action.trials if action.kind == "trial"
                  for cell in cells_of_trial(PLAN, one.arm, seed=action.seed, number=one.number, share=one.share)] or [
@@ -144,9 +156,9 @@ class World:
             node=node, cells=tuple(cells), keys=keys, code=dict.fromkeys(("baseline", "method"), code)))
         for cell, key in zip(cells, keys, strict=True):
             setting = self.log.state.setting_of(cell.arm, cell.trial)
-            value = values.get(cell.arm, (math.log10(float(setting["rate"])) + 2) ** 2 / 8)
+            value = self.value(cell.arm, setting) if self.by_setting or action.kind == "trial" else values[cell.arm]
             self.log.append(CellExecuted(node=node, run=CellRun(
-                id=f"{key[:24]}-0", cell=cell, key=key, seconds=self.seconds, measurements=(Measurement(
+                id=f"{key[:24]}-0", cell=cell, key=key, seconds=self.seconds_of(cell.arm), measurements=(Measurement(
                     name="log_loss", value=value, condition=cell.arm, dataset="digits", split="validation",
                     seed=action.seed, grade="computed"),))))
 

@@ -1,0 +1,230 @@
+"""What tuning takes next: equal efforts, samplers by number, rungs, edges, changed code, one tree in any company."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from record.events.searching import Decided
+from record.log import MemoryLog
+from record.nouns.data import DataPlan
+from record.nouns.decisions import Expand, Extend, Seen
+from record.nouns.tuning import Hyperparameter, Setting, Trial
+from record.tuning import best_of, chosen, efforts, equal, expected_best, results, study_of
+from search import tuning
+from search.tree import View, view_of
+from tests.search import worlds
+from tests.search.worlds import PLAN, World, new_log, run, settings, tree
+
+RATE, DEPTH = PLAN.space
+
+
+def dims(**changes: Any) -> DataPlan:
+    """The plan with another space, or other terms of its tuning."""
+    space = changes.pop("space", PLAN.space)
+    return PLAN.model_copy(update={"space": space, "tuning": PLAN.tuning.model_copy(update=changes)})
+
+
+class Bowl(World):
+    """Trials are the better, the nearer their rate is to 0.01; nothing fails, and no code changes what is computed."""
+
+    optimum = 0.01
+    by_setting = True
+
+    def value(self, arm: str, setting: Setting) -> float:
+        return (math.log10(float(setting["rate"])) - math.log10(self.optimum)) ** 2
+
+
+def tuned(monkeypatch: pytest.MonkeyPatch, plan: DataPlan, optimum: float = 0.01) -> tuple[MemoryLog, list[object]]:
+    """A prototype whose arms are tuned by what `tuning.step` says alone, and each of its answers."""
+    monkeypatch.setattr(worlds, "PLAN", plan)
+    log = new_log(plan=plan)
+    world = Bowl(log, buggy=0.0)
+    world.optimum = optimum
+    actions: list[object] = []
+    finish(world, 1, Expand(stage="preliminary", kind="draft", seed=0))
+    for k in count(2):
+        action = tuning.step(at(log), log.state.nodes["n0001"])
+        if action is None:
+            return log, actions
+        actions.append(action)
+        if isinstance(action, Extend):
+            log.append(Decided(k=k, action=action))
+        else:
+            finish(world, k, action)
+
+
+def at(log: MemoryLog, stage: Any = "tuning") -> View:
+    return view_of(log.state, stage, Seen(through=10**6), settings=settings())
+
+
+def finish(world: World, k: int, action: Expand) -> None:
+    world.log.append(Decided(k=k, action=action))
+    world.finish(f"n{k:04d}", k, action)
+
+
+def trials_of(actions: list[object]) -> Iterator[Trial]:
+    for action in actions:
+        if isinstance(action, Expand) and action.kind == "trial":
+            yield from action.trials
+
+
+@pytest.mark.parametrize("sampler", ["random", "sobol", "tpe"])
+def test_every_arm_gets_the_same_number_of_different_settings_in_range(
+    monkeypatch: pytest.MonkeyPatch, sampler: str,
+) -> None:
+    plan = dims(sampler=sampler, budget=5, space=(RATE, DEPTH.model_copy(update={"closed": True})))
+    log, actions = tuned(monkeypatch, plan, optimum=0.02)
+    by_arm: defaultdict[str, list[Trial]] = defaultdict(list)
+    for one in trials_of(actions):
+        by_arm[one.arm].append(one)
+    assert {arm: len(of) for arm, of in by_arm.items()} == {"baseline": 4, "method": 4}, "beside the defaults"
+    assert all([one.number for one in of] == list(range(1, 5)) for of in by_arm.values())
+    for of in by_arm.values():
+        assert len({str(one.setting) for one in of}) == 4
+        assert all(1e-4 <= float(one.setting["rate"]) <= 1 for one in of)
+    assert all("depth" in one.setting for one in by_arm["method"])
+    assert all("depth" not in one.setting for one in by_arm["baseline"])
+    last = actions[-1]
+    assert isinstance(last, Expand) and last.kind == "tune"
+    best = {one.arm: one for one in last.trials}
+    assert best["method"].setting == min((one.setting for one in by_arm["method"]),
+                                         key=lambda one: abs(math.log10(float(one["rate"]) / 0.02)))
+    assert tuned(monkeypatch, plan, optimum=0.02)[1] == actions, "the same again"
+    given = {one.arm: float(one.looks) for one in efforts(log.state)}
+    assert equal(given) and set(given.values()) == {5.0}
+
+
+def test_tpe_learns_of_what_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, actions = tuned(monkeypatch, dims(budget=28), optimum=0.02)
+    far = [abs(math.log10(float(one.setting["rate"]) / 0.02)) for one in trials_of(actions) if one.arm == "baseline"]
+    assert sum(far[-8:]) < 0.6 * sum(far[:8])
+
+
+def test_a_chosen_edge_widens_a_dimension_once_for_every_arm_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, actions = tuned(monkeypatch, dims(budget=6), optimum=30.0)
+    wider = [one for one in actions if isinstance(one, Extend) and one.dimension == "rate"]
+    assert len(wider) == 1 and wider[0].low == 1e-4 and wider[0].high == pytest.approx(100.0)
+    numbers = Counter(one.arm for one in trials_of(actions))
+    assert numbers["baseline"] == numbers["method"] > 5, "and everyone gets more trials"
+    assert any(float(one.setting["rate"]) > 1 for one in trials_of(actions))
+    assert all(one.space_of("method")[0].high == one.space_of("baseline")[0].high for one in (at(log),))
+    closed = (RATE.model_copy(update={"closed": True}), DEPTH.model_copy(update={"closed": True}))
+    assert not [one for one in tuned(monkeypatch, dims(space=closed), optimum=30.0)[1] if isinstance(one, Extend)]
+
+
+def test_dimensions_that_hang_on_a_choice_and_small_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = (Hyperparameter(name="rate", kind="choice", options=(0.1, 0.01), default=0.1, source="s"),
+             Hyperparameter(name="rule", kind="choice", options=("sgd", "adam"), default="sgd", source="s",
+                            arms=("method",)),
+             Hyperparameter(name="momentum", kind="choice", options=(0.0, 0.9), default=0.0, source="s",
+                            arms=("method",), given="rule", among=("sgd",)))
+    log, actions = tuned(monkeypatch, dims(space=space, budget=20))
+    of = {arm: [one.setting for one in trials_of(actions) if one.arm == arm] for arm in ("baseline", "method")}
+    assert of["baseline"] == [{"rate": 0.01}], "all there is beside the defaults"
+    assert all(("momentum" in one) == (one["rule"] == "sgd") for one in of["method"])
+    assert len({str(sorted(one.items())) for one in of["method"]}) == 5 == len(of["method"])
+    assert {one.arm: one.exhausted for one in efforts(log.state)} == {"baseline": True, "method": True}
+
+
+def test_of_those_at_a_rung_the_better_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, actions = tuned(monkeypatch, dims(budget=13, rungs=(0.25,), sampler="random"))
+    made = list(trials_of(actions))
+    first = {(one.arm, one.number) for one in made if one.share == 0.25}
+    on = {(one.arm, one.number) for one in made if one.share == 1}
+    assert on < first and {one.share for one in made} == {0.25, 1} and len(first) == 24
+    assert 2 <= sum(arm == "method" for arm, _ in on) <= 8
+    study = study_of(results(log.state), "method", "n0001's")
+    best = best_of(study, PLAN)
+    assert best is not None and best.share == 1
+    reached = {one.number: one.values["digits"] for one in study if one.share == 1}
+    assert min(reached.values()) == min(one.values["digits"] for one in study), "the best of all went on"
+
+
+def test_where_code_changed_arms_are_tuned_again_unless_what_they_compute_stayed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worlds, "PLAN", dims(budget=4))
+
+    class Moved(Bowl):
+        gain = 0.0
+
+        def value(self, arm: str, setting: Setting) -> float:
+            return super().value(arm, setting) - (self.gain if arm == "method" else 0)
+
+    def improved(gain: float) -> tuple[MemoryLog, View]:
+        log = new_log(plan=worlds.PLAN)
+        world = Moved(log, buggy=0.0)
+        finish(world, 1, Expand(stage="preliminary", kind="draft", seed=0))
+        k = 2
+        while (action := tuning.step(at(log), log.state.nodes["n0001"])) is not None:
+            if isinstance(action, Expand):
+                finish(world, k, action)
+            else:
+                log.append(Decided(k=k, action=action))
+            k += 1
+        world.gain = gain
+        finish(world, k, Expand(stage="agenda", kind="improve", parent=f"n{k - 1:04d}", seed=0))
+        return log, at(log, "agenda")
+
+    log, view = improved(0.0)
+    last = list(log.state.nodes)[-1]
+    assert not any(one.stale for one in chosen(log.state, last).values())
+    assert tuning.step(view, log.state.nodes[last]) is None, "the same values to the last digit"
+    log, view = improved(0.125)
+    last = list(log.state.nodes)[-1]
+    assert {arm: one.stale for arm, one in chosen(log.state, last).items()} == {"baseline": False, "method": True}
+    action = tuning.step(view, log.state.nodes[last])
+    assert isinstance(action, Expand) and {one.arm for one in action.trials} == {"method"} and action.parent == last
+
+
+def test_seconds_are_given_equally_where_they_are_the_currency(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Costly(Bowl):
+        def seconds_of(self, arm: str) -> float:
+            return 4.0 if arm == "method" else 1.0
+
+    plan = dims(budget=24, currency="seconds")
+    monkeypatch.setattr(worlds, "PLAN", plan)
+    log = new_log(plan=plan)
+    world = Costly(log, buggy=0.0)
+    finish(world, 1, Expand(stage="preliminary", kind="draft", seed=0))
+    for k in count(2):
+        action = tuning.step(at(log), log.state.nodes["n0001"])
+        if isinstance(action, Expand) and action.kind == "trial":
+            finish(world, k, action)
+        else:
+            break
+    spent = {one.arm: one.seconds for one in efforts(log.state)}
+    trials = {one.arm: one.trials for one in efforts(log.state)}
+    assert equal(spent) and trials["baseline"] > 3 * trials["method"], (spent, trials)
+
+
+def test_the_same_trials_with_one_two_and_four_workers_in_ticket_order() -> None:
+    trees = [tree(run(timing=n, num_workers=n, buggy=0.2, window=6)[0]) for n in (1, 2, 4)]
+    decided = [[one.action for one in run(timing=n, num_workers=n, buggy=0.2, window=6)[0].state.decisions.values()]
+               for n in (1, 4)]
+    assert trees[0] == trees[1] == trees[2] and decided[0] == decided[1]
+    assert any(isinstance(one, Expand) and one.kind == "trial" for one in decided[0])
+
+
+def test_a_baseline_that_lags_in_versions_of_its_code_is_bettered_next() -> None:
+    log, _ = run(buggy=0.0)
+    view = at(log, "agenda")
+    lagging = view.__class__(**{**vars_of(view), "given": {"baseline": 12.0, "method": 15.0},
+                                "versions": {"baseline": 1, "method": 4}})
+    assert tuning.behind(lagging) == "baseline" and tuning.behind(view) == ""
+
+
+def vars_of(view: View) -> dict[str, Any]:
+    return {name: getattr(view, name) for name in View.__dataclass_fields__}
+
+
+def test_expected_best_of_k() -> None:
+    draws = expected_best([1.0, 2.0, 4.0])
+    assert draws[0] == pytest.approx(7 / 3) and draws[0] < draws[1] < draws[2] < 4.0
+    assert draws[1] == pytest.approx((1 * 1 + 2 * 3 + 4 * 5) / 9), "by counting all nine pairs"
