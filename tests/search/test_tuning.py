@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -215,13 +216,8 @@ def test_the_same_trials_with_one_two_and_four_workers_in_ticket_order() -> None
 def test_a_baseline_that_lags_in_versions_of_its_code_is_bettered_next() -> None:
     log, _ = run(buggy=0.0)
     view = at(log, "agenda")
-    lagging = view.__class__(**{**vars_of(view), "given": {"baseline": 12.0, "method": 15.0},
-                                "versions": {"baseline": 1, "method": 4}})
+    lagging = replace(view, given={"baseline": 12.0, "method": 15.0}, versions={"baseline": 1, "method": 4})
     assert tuning.behind(lagging) == "baseline" and tuning.behind(view) == ""
-
-
-def vars_of(view: View) -> dict[str, Any]:
-    return {name: getattr(view, name) for name in View.__dataclass_fields__}
 
 
 def test_expected_best_of_k() -> None:
