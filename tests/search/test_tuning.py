@@ -49,7 +49,7 @@ def tuned(monkeypatch: pytest.MonkeyPatch, plan: DataPlan, optimum: float = 0.01
     world.optimum = optimum
     actions: list[object] = []
     finish(world, 1, Expand(stage="preliminary", kind="draft", seed=0))
-    for k in count(2):
+    for k in range(2, 200):
         action = tuning.step(at(log), log.state.nodes["n0001"])
         if action is None:
             return log, actions
@@ -58,6 +58,7 @@ def tuned(monkeypatch: pytest.MonkeyPatch, plan: DataPlan, optimum: float = 0.01
             log.append(Decided(k=k, action=action))
         else:
             finish(world, k, action)
+    raise AssertionError("tuning does not end")
 
 
 def at(log: MemoryLog, stage: Any = "tuning") -> View:
