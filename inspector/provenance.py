@@ -101,6 +101,7 @@ class Provenance:
         if isinstance(claim, Difference):
             keys = [f"{claim.split}/{claim.dataset}/{claim.name}/{one}" for one in (claim.condition, claim.other)]
             parts = [self._known[key] for key in keys if key in self._known]
+            what = ", ".join((what, *claim.caveats))
         for part in parts:  # each line once for every source: replicates run that of their parent
             sources = {self._state.nodes[name].source_sha256: name for name in reversed(part.nodes)}
             for name in sources.values():

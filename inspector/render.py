@@ -11,7 +11,8 @@ from rich.text import Text
 from inspector.cells import cells_text, left_text
 from inspector.status import Ahead, BudgetUse, Status
 from inspector.text import cached, count, dollars, duration, plain, short
-from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree, branch_text
+from inspector.tree import SEARCH_KINDS, CloseCall, Row, ShownMetric, StageRows, Tree, branch_text
+from inspector.tuning import tuning_text
 from record.fold.facts import RoleUsage
 from record.nouns.nodes import NodeKind, NodeStatus
 
@@ -32,8 +33,8 @@ STATUS: dict[NodeStatus, Mark] = {
     "buggy": Mark("✗", "x", "red"), "pruned": Mark("−", "-", "magenta"), "cancelled": Mark("○", "o", "dim"),
 }
 KIND: dict[NodeKind, str] = {
-    "draft": "blue", "debug": "red", "improve": "green", "tune": "yellow", "ablate": "magenta", "replicate": "dim",
-    "aggregate": "cyan",
+    "draft": "blue", "debug": "red", "improve": "green", "trial": "dim", "tune": "yellow", "ablate": "magenta",
+    "replicate": "dim", "aggregate": "cyan",
 }
 BEST, PATH = Mark("★", "*", "bold yellow"), Mark("•", "'", "yellow")
 
@@ -71,7 +72,7 @@ def stage_line(stage: StageRows) -> Text:
     """A stage in one line: name, progress, what the nodes came to, its best, why it ended."""
     line = Text(stage.stage, style="bold")
     line.append(f"  {stage.searched}/{stage.node_limit or '?'} nodes", style="not bold")
-    extra = Counter(row.kind for row in stage.nodes if row.kind in ("replicate", "aggregate"))
+    extra = Counter(row.kind for row in stage.nodes if row.kind not in SEARCH_KINDS)
     for kind, number in sorted(extra.items(), reverse=True):
         line.append(f" + {number} {kind}{'s' if number > 1 else ''}", style="not bold")
     for status, number in Counter[NodeStatus](row.status for row in stage.nodes).items():
@@ -168,6 +169,8 @@ def status_lines(status: Status) -> list[Text]:
         lines.append(_pair("forecast", ahead_text(status.ahead)))
     if status.cells is not None:
         lines.append(_pair("cells", cells_text(status.cells)))
+    if status.tuning is not None:
+        lines.append(_pair("tuning", tuning_text(status.tuning)))
     if status.collected:
         lines.append(_pair("collected", f"{status.collected} folders of checkpoints and artifacts that nothing "
                                         f"refers to: {status.freed / 1e9:.2f} GB"))

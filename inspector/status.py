@@ -15,6 +15,7 @@ from inspector.text import countdown, plain, short
 from inspector.tree import SEARCH_KINDS, BranchPoint, StageFacts, branch_points, stage_facts
 from record.cells import CellTotals, all_cells, totals_of
 from record.claims.means import seedless
+from record.effort import Account, account_of
 from record.events import Event
 from record.events.running import Commanded
 from record.fold.apply import apply
@@ -92,7 +93,8 @@ class Status(Frozen):
     `paused` says who paused the run and why, or why no model is called at present, and until when; else it is empty.
     `steering` has the latest kills, marks and notes, `answers` calls without a usable answer, and answers whose
     questions had changed when they came up again; `cost` is what all model calls took, `roles` those of each role,
-    `code_seconds` what the experiments took; `cells` is None where no node owes any; `collected` counts folders of
+    `code_seconds` what the experiments took; `cells` is None where no node owes any, `tuning` where the program tunes
+    nothing; `collected` counts folders of
     checkpoints and artifacts that went (`record.keeping`), `freed` is in bytes.
     """
 
@@ -117,6 +119,7 @@ class Status(Frozen):
     cost: RoleUsage
     code_seconds: float
     cells: CellTotals | None = None
+    tuning: Account | None = None
     collected: int = 0
     freed: int = 0
     roles: Mapping[str, RoleUsage] = Field(default_factory=dict[str, RoleUsage])
@@ -142,7 +145,7 @@ def status_of(
 
 def status_in(run: str, state: RunState, latest: Sequence[Happened], process: str | None, *, now: float) -> Status:
     """The status of a run whose events are folded already; `latest` is what happened last."""
-    started, ended, assessed = state.started, state.ended, state.assessed
+    started, ended, assessed, account = state.started, state.ended, state.assessed, account_of(state)
     condition = condition_of(state, process)
     since = max(0.0, now - state.last_at) if condition == "running" and not state.paused else 0.0
     return Status(
@@ -159,7 +162,8 @@ def status_in(run: str, state: RunState, latest: Sequence[Happened], process: st
             for one in state.steered if one.command.verb in ("kill", "mark", "note"))[-STEERED:],
         answers=unusual_answers(state), stages=tuple(_counts(state, name) for name in STAGES),
         cost=state.total, code_seconds=round(state.seconds_of_code, 3),
-        cells=totals_of(state, all_cells(state)), collected=len(state.collected), freed=state.freed,
+        cells=totals_of(state, all_cells(state)), tuning=account.model_copy(update={"trials": ()}) if account else None,
+        collected=len(state.collected), freed=state.freed,
         roles={role: replace(used) for role, used in state.usage.items()},
         budget=_budget(state), paper=state.released.pdf if state.released else None,
         judgement=assessed.judgement if assessed else None, no_judgement=plain(assessed.why) if assessed else "",

@@ -8,8 +8,10 @@ from statistics import fmean
 from typing import Any
 
 from inspector.text import count, dollars, duration, short
+from inspector.tuning import trials_text
 from record.cells import CellCounts, all_cells, counts_of
 from record.claims.means import seedless, winner
+from record.effort import Account, account_of
 from record.fold.facts import total_of
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, MetricSpec, arm_of
@@ -119,10 +121,12 @@ class BranchPoint(Frozen):
 
 
 class Tree(Frozen):
-    """The whole tree. `winner` is the node that the paper reports, once there is one."""
+    """The whole tree. `winner` is the node that the paper reports, once there is one; `tuning` has every trial, None
+    where the program tunes nothing."""
 
     metric: ShownMetric | None
     winner: str | None
+    tuning: Account | None = None
     stages: tuple[StageRows, ...]
     ancestry: tuple[BranchPoint, ...] = ()
 
@@ -133,7 +137,7 @@ class Tree(Frozen):
 def tree_of(state: RunState) -> Tree:
     """The tree of a run, stages without nodes included."""
     path, plan, same, cells = set[str](), state.data_plan, frozenset(seedless(state)), all_cells(state)
-    at = winner(state)
+    at, account = winner(state), account_of(state)
     while at is not None and at in state.nodes and at not in path:
         path.add(at)
         at = state.nodes[at].parent
@@ -142,7 +146,8 @@ def tree_of(state: RunState) -> Tree:
         failure = node.failure or (node.attempts[-1].failure if node.attempts else None)
         return Row(
             id=node.id, parent=node.parent, depth=depth, stage=node.stage, kind=node.kind, status=node.status,
-            decision=node.decision, seed=node.seed, title=node.title, varies=node.varies, metric=score_of(node, plan),
+            decision=node.decision, seed=node.seed, title=node.title, metric=score_of(node, plan),
+            varies=trials_text(account, node.id) if node.kind == "trial" and account is not None else node.varies,
             attempts=len(node.attempts), plots=node.plots, seconds=sum(attempt.seconds for attempt in node.attempts),
             failure=failure.kind if failure else None, why=failure.message if failure else "",
             again="; ".join(changed(*pair) for pair in retries(node)), seedless=node.id in same,
@@ -153,7 +158,7 @@ def tree_of(state: RunState) -> Tree:
         name=plan.primary.name, title=plan.primary.title or plan.primary.name, unit=plan.primary.unit,
         higher_is_better=plan.primary.higher_is_better, dataset=plan.datasets[0].name) if plan is not None else None
     return Tree(
-        metric=metric, winner=winner(state), ancestry=branch_points(state), stages=tuple(StageRows(
+        metric=metric, winner=winner(state), tuning=account, ancestry=branch_points(state), stages=tuple(StageRows(
             **stage_facts(state, name), compared=tuple(_close_calls(state, name)),
             nodes=tuple(row(node, depth) for node, depth in _walk(state, name))) for name in STAGES))
 

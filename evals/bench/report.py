@@ -68,7 +68,7 @@ def _value(one: Claim) -> str:
 def _difference(one: Difference) -> str:
     spread = "no interval" if one.low is None or one.high is None else f"{one.low:.4g} to {one.high:.4g}"
     return (f"- {one.name} on {one.dataset}, {one.condition} - {one.other}: {one.mean:+.4g} ({spread}; n = {one.n}): "
-            f"{one.called}")
+            f"{one.verdict}")
 
 
 def _failed(state: RunState) -> list[str]:

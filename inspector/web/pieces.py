@@ -73,6 +73,7 @@ class RunPieces:
         for stage in tree.stages:
             yield from self._stage(stage)
             yield self._piece(f"report-{stage.stage}", "reports", run.name, self._report(stage.stage))
+        yield self._piece("tuned", "reports", run.name, tree.tuning)
         yield self._piece("cost", "costs", status.cost, status.code_seconds, status.roles, status.budget,
                           status.cells)
         yield self._piece("happened", "events", status.last_events)

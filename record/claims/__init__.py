@@ -10,5 +10,6 @@ correction knows the comparisons of this paper, not those of other runs, nor the
 
     means          claims: means over replicates, their spread, and tests
     differences    paired differences between arms, and what may be said of them
+    caveats        what stands beside a verdict: stale tuning, a published value that a baseline misses
     printing       the forms in which both stand in a paper
 """

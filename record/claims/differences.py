@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal
 
+from record.claims.caveats import Caveat, Caveats
 from record.claims.means import LEVEL, MINIMUM_REPLICATES, Claim, detectable, holm, interval, p_value, weakest
 from record.fold.state import RunState
 from record.nouns.data import OverExamples, Split
@@ -39,7 +40,8 @@ class Difference(Claim):
 
     `p` is of the paired t test, None where there was nothing to test; `p_adjusted` is corrected for the `compared`
     differences of the `family`. `called` is of `condition` against `other`: "worsened" says that it is measurably the
-    worse one. `detectable` is the smallest true difference that would have been found with a power of 80 %.
+    worse one; `caveats` stand beside it. `detectable` is the smallest true difference that would have been found with a
+    power of 80 %.
     """
 
     other: str
@@ -53,6 +55,12 @@ class Difference(Claim):
     p_adjusted: float | None = None
     detectable: float | None = None
     over_examples: OverExamples | None = None
+    caveats: tuple[Caveat, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """What is called, and what has to be said beside it: `improved, stale tuning`."""
+        return ", ".join((self.called, *self.caveats))
 
     @property
     def by_examples(self) -> bool:
@@ -69,13 +77,15 @@ def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
     higher = {metric.name: metric.higher_is_better for metric in plan.metrics}
     roles = {arm.name: arm.role for arm in plan.arms}
     against = {"method": "baseline", "ablation": "method"}
+    caveats = Caveats(state, claims)
 
     def role_of(claim: Claim) -> str:
         return roles.get(claim.arm, "ablation")
 
     made = [
-        _difference(state, a, b, higher=higher[a.name], family=(
-            "confirmatory" if a.name == plan.primary.name and role_of(a) == "method" else "exploratory"))
+        _difference(state, a, b, higher=higher[a.name]).model_copy(update={
+            "caveats": caveats.of(a, b), "family": "confirmatory" if a.name == plan.primary.name
+            and role_of(a) == "method" else "exploratory"})
         for a in claims for b in claims
         if (a.name, a.dataset, a.split, a.level) == (b.name, b.dataset, b.split, b.level) and a.name in higher
         and role_of(b) == against.get(role_of(a)) and set(a.seeds) & set(b.seeds)]
@@ -89,7 +99,7 @@ def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
     return made
 
 
-def _difference(state: RunState, a: Claim, b: Claim, *, higher: bool, family: Family) -> Difference:
+def _difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> Difference:
     """The difference of two claims, value by value where they share a seed, before it is tested."""
     key = f"diff/{a.dataset}/{a.name}/{a.condition}~{b.condition}"
     other = {seed: (node, value) for seed, node, value in zip(b.seeds, b.nodes, b.values, strict=True)}
@@ -108,7 +118,7 @@ def _difference(state: RunState, a: Claim, b: Claim, *, higher: bool, family: Fa
         key=key, name=a.name, dataset=a.dataset, condition=a.condition, other=b.condition, split=a.split,
         values=values, seeds=tuple(row[0] for row in rows), nodes=nodes, others=others,
         grade=weakest((a.grade, b.grade)), mean=mean, sd=sd, low=low, high=high,
-        better=a.condition if (mean > 0) == higher else b.condition, called="unknown", family=family,
+        better=a.condition if (mean > 0) == higher else b.condition, called="unknown",
         over_examples=over)
 
 

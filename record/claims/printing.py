@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 
+from record.claims.caveats import anchored
 from record.claims.differences import Difference
 from record.claims.means import LEVEL, Claim, replicates_of, winner
 from record.fold.state import RunState
@@ -95,6 +97,9 @@ def setups(state: RunState) -> dict[str, str]:
     for level in state.data_plan.levels if state.data_plan else ():
         if level.value is not None:
             texts[f"level.{level.name}"] = f"{level.value:g}"
-    texts["run.nodes"] = str(sum(1 for node in state.nodes.values() if node.kind not in ("replicate", "aggregate")))
+    for one in anchored(state.data_plan, ()):
+        texts |= {f"{one.key}.value": f"{one.anchor.value:g}", f"{one.key}.tolerance": f"{one.anchor.tolerance:g}",
+                  f"{one.key}.source": re.sub(r"[\\{}$]", "", one.anchor.source)}
+    texts["run.nodes"] = str(sum(node.kind not in ("replicate", "trial", "aggregate") for node in state.nodes.values()))
     texts["run.executions"] = str(sum(len(node.attempts) for node in state.nodes.values()))
     return texts

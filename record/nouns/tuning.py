@@ -65,3 +65,8 @@ class Anchor(Frozen):
     value: float
     tolerance: float = Field(gt=0, description="in the metric's unit")
     source: str = Field(min_length=1, description="where it was published")
+
+    @property
+    def condition(self) -> str:
+        """As measurements name what it is a value of: `arm`, or `arm@level`."""
+        return f"{self.arm}@{self.level}" if self.level else self.arm

@@ -33,6 +33,7 @@ from record.fold.state import RunState
 from record.nouns.data import Grade
 from record.nouns.decisions import Compare
 from record.nouns.nodes import STAGES, Node, changed, retries
+from stages.paper.effort import effort_context
 from stages.paper.latex import longtable, recorded, recorded_row, rendered, short, words
 from stages.paper.tables import CONSTANT
 
@@ -81,14 +82,14 @@ def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "", f
         chosen = [one.value for one in values if one.arm in methods] or [one.value for one in values]
         return f"{fmean(chosen):#.4g}".rstrip(".") if chosen else "--"
 
-    return rendered("appendix.tex.jinja", context(state) | {
+    return rendered("appendix.tex.jinja", context(state) | effort_context(state, claims) | {
         "figures": figures, "isolation": isolation,
         "grades": {grade: meaning for grade, meaning in GRADES.items() if grade in {one.grade for one in claims}},
         "metric": metric, "score": score, "means": [one for one in claims if not isinstance(one, Difference)],
         "by_seed": by_seed, "constant": CONSTANT, "families": FAMILIES,
         "differences": sorted(differences, key=lambda one: places[one.family, one.dataset]),
         "forms": ["mean", "ci", *["ci_examples"] * over_examples, "p_adjusted", "mde", "n"],
-        "over_examples": over_examples,
+        "over_examples": over_examples, "verdicts": "L{0.75in}" if any(one.caveats for one in differences) else "l",
         "without_interval": without_interval, "power": f"{POWER:.0%}", "level": f"{LEVEL:.0%}",
         "minimum_replicates": MINIMUM_REPLICATES, "settings": settings, "unset": unset,
         "usage": [*usage, ("total", total)] if usage else [], "total": total, "paid": paid,
@@ -183,7 +184,7 @@ def disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...]:
         ablated.setdefault(f"{one.by}: {one.outcome}", []).append(one.ablation.name)
     behind = {node for claim in claims for node in claim.nodes}
     cells = [cell for node, found in all_cells(state).items() if node in behind for cell in found]
-    lines = rendered("disclosures.txt.jinja", {
+    lines = rendered("disclosures.txt.jinja", effort_context(state, claims) | {
         "diverged": any(one.diverged for one in cells), "unfinished": any(
             one.outcome in ("failed", "left out") and not one.diverged for one in cells),
         "state": state, "nodes": state.nodes.values(), "ablated": ablated,

@@ -13,6 +13,7 @@ from pydantic_core import to_json
 from record.ablation_results import ablation_results
 from record.cells import CellStatus, CellTotals, all_cells, totals_of
 from record.claims.means import replicates_of, seedless, winner
+from record.effort import account_of, parity_of
 from record.events import Event
 from record.events.papers import Released
 from record.fold.apply import fold
@@ -63,7 +64,7 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
         "comparisons": list(state.compared.values()), "probes": state.probes, "seedless": seedless(state),
         "drafts": [{"round": one.round, "untied": len(one.violations), "findings": len(one.findings),
                     "pages": one.pages, "released": one.round == text} for one in drafts.values()],
-        "limited": state.limited or "",
+        "limited": state.limited or "", "tuning": account_of(state), "parity": parity_of(state),
         # the judge comes after the paper; of an earlier writing it is not this paper's
         "cost": [_cost(role, used) for role, used in sorted(state.usage.items()) if role != "judge"],
         # set aside for calls that a kill cut off, or that failed with an open bill
@@ -178,7 +179,7 @@ def _metrics(state: RunState, primary: str) -> Iterator[dict[str, object]]:
 
 def _stage(name: StageName, state: RunState) -> dict[str, object]:
     stage = state.stages[name]
-    searched = [node for node in state.stage_nodes(name) if node.kind not in ("replicate", "aggregate")]
+    searched = [node for node in state.stage_nodes(name) if node.kind not in ("replicate", "trial", "aggregate")]
     return {"stage": name, "best": stage.best, "reasons": stage.reasons,
             "candidates": sum(node.status == "good" and not node.suspect for node in searched), "tried": len(searched),
             "ended": stage.ended or "", "limited": stage.limited or "",

@@ -221,6 +221,11 @@ def _condition(plan: DataPlan, arm: str, level: str) -> str:
 
 def _note(one: Difference) -> str:
     """What has to be reported with a verdict."""
+    return "; ".join(text for text in (_open(one), *one.caveats) if text)
+
+
+def _open(one: Difference) -> str:
+    """Why a verdict is unknown, or what it could not have seen; empty where there is nothing to say."""
     if one.called == "unknown":
         few = one.n < MINIMUM_REPLICATES
         return "too few pairs of seeds for a verdict" if few else "all pairs gave the same: the spread is unknown"

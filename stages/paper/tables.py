@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from record.claims.caveats import anchored
 from record.claims.differences import Difference
 from record.claims.means import GRADES, Claim
-from record.nouns.data import DataPlan, DatasetFacts, MetricSpec
+from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, arm_of
 from stages.paper.latex import recorded, row, words
 from stages.paper.sources import Table
 
@@ -35,7 +36,7 @@ def tables(claims: Sequence[Claim], plan: DataPlan, facts: Sequence[DatasetFacts
             f"{titles.metric(plan.primary)} on {split} data ({_direction(plan.primary)}): mean $\\pm$ standard "
             f"deviation over $n$ replicates with different seeds, and in brackets the {recorded('95%')} Student $t$ "
             f"interval of the mean: the variation due to retraining, not to the choice of test examples. {COMPARED}"
-            f"{_notes(tabular, chosen, titles)}")))
+            f"{_notes(tabular, chosen, titles)}{_caveats(plan, claims, differences, titles)}")))
     metrics = [metric for metric in plan.metrics[1:] if any(one.name == metric.name for one in compared)]
     if metrics:
         shown = [one for one in compared if one.name in {metric.name for metric in metrics}]
@@ -73,6 +74,18 @@ def _notes(tabular: str, claims: Sequence[Claim], titles: _Titles) -> str:
     if any(one.constant for one in claims):
         notes.append(CONSTANT)
     return "".join(f" {note}" for note in notes)
+
+
+def _caveats(plan: DataPlan, claims: Sequence[Claim], differences: Sequence[Difference], titles: _Titles) -> str:
+    """Sentences on what stands beside the verdicts of the compared arms: stale tuning, and baselines unanchored."""
+    pairs = {caveat: dict.fromkeys(
+        f"{titles.arm(one.arm)} against {titles.arm(arm_of(one.other))}" for one in differences
+        if caveat in one.caveats and titles.role(one.arm) == "method") for caveat in ("stale tuning", "unanchored")}
+    notes = [f" {caveat.capitalize()}: {', '.join(which)}." for caveat, which in pairs.items() if which]
+    notes += [rf" Published of {titles.arm(one.anchor.arm)} on {titles.dataset(one.anchor.dataset)}: "
+              rf"\setup{{{one.key}.value}} $\pm$ \setup{{{one.key}.tolerance}} (\setup{{{one.key}.source}})."
+              for one in anchored(plan, claims) if one.missed]
+    return "".join(notes)
 
 
 def _wide(chosen: Sequence[Claim], titles: _Titles) -> str:

@@ -1,0 +1,76 @@
+"""What stands beside a verdict without changing it: settings that are stale, baselines that miss a published value.
+
+What it does not guarantee: that a baseline without an anchor is near to what was published of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from record.claims.means import Claim
+from record.fold.state import RunState
+from record.nouns.data import DataPlan
+from record.nouns.tuning import Anchor
+from record.tuning import chosen, results
+
+Caveat = Literal["stale tuning", "unanchored"]
+
+
+class Anchored(NamedTuple):
+    """A published value beside ours on test data; None where there is no claim of it."""
+
+    anchor: Anchor
+    ours: Claim | None
+
+    @property
+    def key(self) -> str:
+        """What `record.claims.printing.setups` prints of the anchor begins with this."""
+        return f"anchor.{self.anchor.dataset}.{self.anchor.metric}.{self.anchor.condition}"
+
+    @property
+    def missed(self) -> bool:
+        """Whether ours lies further from it than its tolerance."""
+        return self.ours is not None and abs(self.ours.mean - self.anchor.value) > self.anchor.tolerance
+
+
+def anchored(plan: DataPlan | None, claims: Iterable[Claim]) -> tuple[Anchored, ...]:
+    """Every anchor of a plan beside our mean on test data."""
+    known = {one.key: one for one in claims}
+    return tuple(Anchored(one, known.get(f"test/{one.dataset}/{one.metric}/{one.condition}"))
+                 for one in (plan.anchors if plan is not None else ()))
+
+
+class Caveats:
+    """The caveats of comparisons between these claims."""
+
+    def __init__(self, state: RunState, claims: Sequence[Claim]) -> None:
+        plan = state.data_plan
+        self._state = state
+        self._unanchored = {one.anchor.arm for one in anchored(plan, claims) if one.missed}
+        # before the stage of tuning is over, no setting is expected to be tuned
+        tunes = plan is not None and bool(plan.tuned_arms) and bool(state.owed) and state.stages["tuning"].settled
+        self._found = results(state) if tunes else None
+        self._stale: dict[str, frozenset[str]] = {}
+
+    def of(self, claim: Claim, other: Claim) -> tuple[Caveat, ...]:
+        """What has to be said of the comparison of two claims, beside its verdict."""
+        stale = any(one.arm in self.stale(_node_of(self._state, one)) for one in (claim, other))
+        said: dict[Caveat, bool] = {
+            "stale tuning": stale, "unanchored": other.split == "test" and other.arm in self._unanchored}
+        return tuple(one for one, holds in said.items() if holds)
+
+    def stale(self, node: str) -> frozenset[str]:
+        """The arms whose setting was tuned on other code than that of a node."""
+        if self._found is None or node not in self._state.owed:
+            return frozenset()
+        if node not in self._stale:
+            settings = chosen(self._state, node, self._found)
+            self._stale[node] = frozenset(arm for arm, one in settings.items() if one.stale)
+        return self._stale[node]
+
+
+def _node_of(state: RunState, claim: Claim) -> str:
+    """The node whose program and settings a claim is of."""
+    node = state.nodes.get(claim.nodes[0])
+    return "" if node is None else node.parent or "" if node.kind == "replicate" else node.id

@@ -1,0 +1,45 @@
+"""Tuning in every view: tree, status, page, and the record of all trials that is exported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.cli import main
+from inspector.render import status_lines, tree_lines
+from inspector.status import Status, status_of
+from inspector.tree import tree_of
+from inspector.web.pages import Pages
+from inspector.web.pieces import RunPieces
+from inspector.web.watched import Watched
+from tests.inspector.story import BEGAN, told
+from tests.inspector.tuned import tuned
+from tests.inspector.web import recorded
+
+
+def test_the_tree_shows_a_batch_of_trials_in_one_line_and_the_status_what_each_arm_was_given() -> None:
+    story = tuned()
+    lines = [line.plain for line in tree_lines(tree_of(story.state))]
+    assert any("n0003 trial  smooth: 3 trials, best 0.4, 1 failed" in line for line in lines)
+    assert any(line.startswith("tuning  1/3 nodes + 2 trials") for line in lines), "trials are no nodes of the search"
+    status = status_of("runs/calm", story.events, None, now=BEGAN)
+    assert Status.model_validate_json(status.model_dump_json()) == status
+    assert ("tuning      plain 3 trials + 1 of its code, of 3, best 0.55; smooth 3 trials + 2 of its code, of 3, "
+            "best 0.4, stale (log_loss, digits)") in [line.plain for line in status_lines(status)]
+    assert status_of("runs/calm", told().events, None, now=BEGAN).tuning is None
+
+
+@pytest.mark.slow
+def test_page_and_export_have_every_trial(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Watched(recorded(tmp_path / "calm", tuned()), "calm")
+    run.look()
+    html = RunPieces(run, Pages({})).now()[1]["tuned"].html
+    assert "unequal: plain" in html and "learning_rate = 0.0011, smoothing = 0.2" in html and "stale</span>" in html
+    assert html.count('class="tonode"') == 9 and "failed</td>" in html
+    assert main(["export", str(tmp_path / "calm"), "--tree", "-"]) == 0
+    trials = json.loads(capsys.readouterr().out)["tuning"]["trials"]
+    assert [(one["arm"], one["number"], one["node"]) for one in trials[5:8]] == [
+        ("smooth", number, "n0003") for number in (1, 2, 3)]
+    assert trials[5]["values"] == {"digits": 0.45} and trials[5]["seconds"] == 3.0
