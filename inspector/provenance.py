@@ -84,7 +84,7 @@ class Trace(Frozen):
 
 
 _SETTINGS = {"code": "constant of the winner's code", "data": "size of the data", "level": "level of the data plan",
-             "run": "counted in the record"}
+             "run": "counted in the record", "tuned": "chosen by tuning", "anchor": "published, by the data plan"}
 
 
 class Provenance:
