@@ -43,16 +43,17 @@ def over(view: View, settings: SearchSettings) -> str | None:
     best = view.best
     if best is None:
         return "nothing is left to build on: what was carried forward is suspect"
-    if view.stage == "tuning" and (view.root is None or not tuning.tunable(view, view.root)):
+    if view.stage == "tuning" and ((base := tuning.base(view)) is None or not tuning.tunable(view, base)):
         return "nothing can be tuned: " + ("no arm has hyperparameters" if not view.plan.tuned_arms else
                                            "the program does all at once, and not cell by cell")
-    if view.stage == "tuning" and followed_up and tuning.step(view, view.root) is None and not view.in_trial:
+    if view.stage == "tuning" and followed_up and tuning.step(view, tuning.base(view)) is None and not view.in_trial:
         return f"every arm had its {view.plan.tuning.budget:g} {view.plan.tuning.currency}"
     return "every planned ablation was tried" if view.stage == "ablation" and view.taken_up and followed_up else None
 
 
-GROWS: dict[StageName, NodeKind] = {"preliminary": "draft", "agenda": "improve", "ablation": "ablate"}
-"""The kind of node by which a stage makes progress; stage 2 does by trials (`search.tuning`)."""
+GROWS: dict[StageName, NodeKind] = {
+    "preliminary": "draft", "tuning": "improve", "agenda": "improve", "ablation": "ablate"}
+"""The kind of node that brings code to a stage; to stage 2 a person alone does, its search is `search.tuning`."""
 
 
 class Policy(Protocol):
@@ -93,7 +94,7 @@ class Staged:
 
     def tuned(self, view: View) -> Action | None:
         """What is due once a stage is searched: to tune arms again whose code changed, to measure what was chosen."""
-        node = {"tuning": view.root, "agenda": view.best}.get(view.stage)
+        node = {"tuning": tuning.base(view), "agenda": view.best}.get(view.stage)
         if node is None or view.spent or (view.stage == "agenda" and view.kind("tune")):  # once a stage is enough
             return None
         return tuning.step(view, node) or (Wait() if view.in_trial else None)
@@ -123,7 +124,7 @@ class BestFirst(Staged):
             if view.best is None or view.taken_up:
                 return debug
             if view.stage == "tuning":
-                return debug or tuning.step(view, view.root)
+                return debug or tuning.step(view, tuning.base(view))
             return expansion(view, GROWS[view.stage], view.best) if view.best.id not in view.together.pending else None
         wanted = len(view.kind("draft")) < self.settings.num_drafts or not (view.open or view.searching)
         return expansion(view, "draft", None) if wanted else debug
@@ -147,7 +148,7 @@ class Chain(Staged):
         if view.taken_up:
             return None
         if view.stage == "tuning":
-            return tuning.step(view, view.root)
+            return tuning.step(view, tuning.base(view))
         newest = view.open[-1] if view.open else view.root
         return expansion(view, GROWS[view.stage], view.root if view.stage == "ablation" else newest)
 

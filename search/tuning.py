@@ -63,6 +63,13 @@ def step(view: View, node: Node | None) -> Expand | Extend | None:
     return wider or conclusion(view, node)
 
 
+def base(view: View) -> Node | None:
+    """The node whose program stage 2 tunes: what a person wrote there, else what the stage before settled on."""
+    written = [node for node in view.open if "improve" in (
+        node.kind, view.nodes[node.parent].kind if node.kind == "debug" and node.parent else "")]
+    return written[-1] if written else view.root
+
+
 def tunable(view: View, node: Node) -> bool:
     """Whether trials can be measured of a node's program: it measures by cells, and an arm has a space."""
     return bool(view.plan.tuned_arms) and node.id in view.codes

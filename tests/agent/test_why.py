@@ -199,7 +199,8 @@ def settled_on_the_first() -> Story:
 
 def test_what_settled_stages_owe_comes_before_the_next_node_of_the_search() -> None:
     one = settled_on_the_first()
-    assert outlook(one.state).actions[0] == "tune of n0001 in tuning"
+    assert outlook(one.state).actions[0] == (
+        "end the search of tuning: nothing can be tuned: no arm has hyperparameters")
     one.good("n0003", 0.42)
     assert outlook(one.state).actions[0] == "aggregate of n0001 in preliminary"
     one.k += 1

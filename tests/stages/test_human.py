@@ -111,7 +111,7 @@ def begun(tmp_path: Path, state: RunState, point: str) -> tuple[Decided, Propose
 
 
 @pytest.mark.parametrize(("stage", "kind"), [
-    ("preliminary", "draft"), ("tuning", "tune"), ("agenda", "improve"), ("ablation", "ablate")])
+    ("preliminary", "draft"), ("tuning", "improve"), ("agenda", "improve"), ("ablation", "ablate")])
 def test_at_a_stage_it_grows_the_stage_from_its_root(tmp_path: Path, stage: str, kind: str) -> None:
     state = at(stage)
     decided, proposed = begun(tmp_path, state, stage)

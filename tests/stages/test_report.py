@@ -32,7 +32,7 @@ def replicated(story: Story, *shifts: float) -> str:
 
 
 def tuned(story: Story, parent: str, *losses: float) -> list[str]:
-    return [story.finish(story.decide("tune", stage="tuning", parent=parent), cells(loss, loss)) for loss in losses]
+    return [story.finish(story.decide("improve", stage="tuning", parent=parent), cells(loss, loss)) for loss in losses]
 
 
 def test_the_noise_is_named_where_it_hides_a_larger_gain(story: Story) -> None:
@@ -139,7 +139,7 @@ async def test_a_report_has_the_branch_the_failures_and_only_keys_that_were_show
     assert len(first.numbers) == 2 and set(first.numbers) <= set(shown) and first.numbers[0].startswith("diff/")
     assert first.failures == (f"{broken} (draft, v1): shape, mat1 and mat2; fixed by {root}",)
     assert [(one.node, one.kind, one.varies) for one in second.branch] == [
-        (broken, "draft", "v1"), (root, "debug", "v2"), (best, "tune", "v6")]
+        (broken, "draft", "v1"), (root, "debug", "v2"), (best, "improve", "v6")]
     assert first.branch == second.branch[:2] and second.failures == ()
 
 
