@@ -11,11 +11,12 @@ from random import Random
 
 from agent.forecast import forecast, usd_of
 from agent.settings import Settings, SettingsError, override
+from inspector.describe import of_arm, widening
 from inspector.status import PHASE_TEXT, Ahead
 from inspector.why import Outlook
 from models.roles import ROLES
 from record.fold.state import RunState
-from record.nouns.decisions import Action, Compare, End, Expand, Seen, Wait
+from record.nouns.decisions import Action, Compare, End, Expand, Extend, Seen, Wait
 from record.nouns.nodes import PHASES, STAGES, Phase, StageName
 from search.policy import policy_of
 from search.settings import SearchSettings
@@ -82,7 +83,9 @@ def _in_words(action: Action, stage: StageName) -> str:
             origin = f" of {action.parent}" if action.parent else ""
             seed = f", seed {action.seed}" if action.kind == "replicate" else ""
             item = f", for: {action.item[:100]}" if action.item else ""
-            return f"{action.kind}{origin} in {action.stage}{seed}{item}"
+            return f"{action.kind}{origin} in {action.stage}{of_arm(action)}{seed}{item}"
+        case Extend():
+            return widening(action)
         case Compare():
             return f"ask which of {action.a} and {action.b} is sounder: measurements cannot tell them apart"
         case End():

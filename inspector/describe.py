@@ -7,7 +7,7 @@ from inspector.text import clock_time, duration, plain, short
 from inspector.tree import score_of
 from record.events import Event, papers, running, searching
 from record.fold.state import RunState
-from record.nouns.decisions import Compare, Expand
+from record.nouns.decisions import Compare, Expand, Extend
 from record.nouns.nodes import changed, node_id, retries
 
 
@@ -55,6 +55,19 @@ def _of_the_run(event: running.RunEvent | running.CallEvent, state: RunState) ->
             return None
 
 
+def of_arm(action: Expand) -> str:
+    """The arm that a node is about, where it is about one: ` (4 settings of method)`."""
+    if action.kind == "trial":
+        return f" ({len(action.trials)} settings of {plain(action.trials[0].arm)})"
+    return f" (for {plain(action.arm)})" if action.arm else ""
+
+
+def widening(action: Extend) -> str:
+    """A dimension that is widened, and why."""
+    return (f"{plain(action.dimension)} is widened to {action.low:g} to {action.high:g} for every arm that has it: the "
+            f"choice of {plain(action.arm)} lies at its edge")
+
+
 def _of_the_search(event: searching.SearchEvent | searching.NodeEvent, state: RunState) -> str | None:
     match event:
         case searching.Prepared(data_plan=plan):
@@ -66,7 +79,9 @@ def _of_the_search(event: searching.SearchEvent | searching.NodeEvent, state: Ru
         case searching.Decided(action=Expand() as action):
             origin = f" of {action.parent}" if action.parent else ""
             mends = f", where {' and '.join(action.mends)} failed alike" if action.mends else ""
-            return f"{node_id(event.k)} {action.kind}{origin} in {action.stage}{mends}"
+            return f"{node_id(event.k)} {action.kind}{origin} in {action.stage}{of_arm(action)}{mends}"
+        case searching.Decided(action=Extend() as action):
+            return widening(action)
         case searching.CellsOwed():
             return owed_text(event, state)
         case searching.Executed():

@@ -21,7 +21,7 @@ from record.fold.facts import Ancestor, RoleUsage, total_of
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.data import Measurement
-from record.nouns.decisions import Action, Expand
+from record.nouns.decisions import Action
 from record.nouns.nodes import STAGES, Attempt, Node, StageName
 from stages.paper.appendix import FORKED, LATE
 
@@ -97,9 +97,9 @@ def at_release(events: Iterable[tuple[Event, float]]) -> RunState:
 
 
 def _action(action: Action) -> dict[str, object]:
-    """What was decided; the nodes that a repair is for, where it is for several."""
-    empty = {"mends"} if isinstance(action, Expand) and not action.mends else None
-    return action.model_dump(mode="json", exclude=empty)
+    """What was decided, without what is not said of such a node."""
+    few = [name for name in ("mends", "trials", "arm") if not getattr(action, name, "")]
+    return action.model_dump(mode="json", exclude=set(few))
 
 
 def _counts(state: RunState) -> dict[str, int]:
