@@ -139,7 +139,7 @@ class FinalIdea(Frozen):
     def as_json(self) -> dict[str, Any]:
         """AI-Scientist-v2's keys, unchanged, then ours, which other readers ignore."""
         fields = {key: value for key, value in self.idea.model_dump(mode="json", by_alias=True).items()
-                  if value or key not in ("Datasets", "Metric", "Code")}
+                  if value or key not in ("Datasets", "Metric", "Code", "Anchors")}
         closest = [{"Title": one.work.title, "Authors": list(one.work.authors), "Year": one.work.year,
                     "Identifier": one.work.identifier, "Difference": one.difference, "Quote": one.quote}
                    for one in self.closest]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from models.client import ModelClient
 from models.errors import ContextTooLong, ModelConfigError
@@ -15,6 +15,7 @@ from record.errors import ExpectedFailure
 from record.events.searching import Prepared
 from record.folder import write_file
 from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, Scorer
+from record.nouns.idea import GivenAnchor
 from sandbox.bundled import Bundled
 from sandbox.data.splits import SHARES
 from sandbox.datasets import catalogue, materialise
@@ -24,6 +25,7 @@ from stages.bench import Bench, do_work
 from stages.briefs import GOALS
 from stages.digests import lines_of, read_context
 from stages.paper.citations import check_library
+from stages.planned_tuning import tuning_faults
 from stages.settings import PLANS
 
 UNREADABLE = "the answer before could not be read as a data plan: answer with all its fields, and nothing else"
@@ -78,7 +80,8 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
         except ContextTooLong as error:
             raise ModelConfigError(str(error)) from None
         complaints = ((UNREADABLE,) if plan is None
-                      else faults_of(plan, {entry.name: entry for entry in known}, scorers))
+                      else faults_of(plan, {entry.name: entry for entry in known}, scorers=scorers,
+                                     anchors=bench.idea.anchors))
         if plan is not None and not complaints:
             return with_worst(plan)
     raise PlanError(f"no usable data plan after {PLANS} tries: {'; '.join(complaints)}; say in the idea "
@@ -132,15 +135,16 @@ SPLITS = ("train", "dev", "validation", "test")
 
 
 def faults_of(
-    plan: DataPlan, catalogue: Mapping[str, CatalogueEntry], scorers: Mapping[str, Scorer] | None = None,
+    plan: DataPlan, catalogue: Mapping[str, CatalogueEntry], *, scorers: Mapping[str, Scorer] | None = None,
+    anchors: Sequence[GivenAnchor] = (),
 ) -> tuple[str, ...]:
     """What is wrong with a plan, one sentence each; empty when it can be carried out.
 
-    `scorers` are the user's own, by dataset.
+    `scorers` are the user's own, by dataset, and `anchors` those of the idea.
     """
     known = {use.name: catalogue[use.name] for use in plan.datasets if use.name in catalogue}
     of_plan = {name: one for name, one in (scorers or {}).items() if name in known}
-    return (*_shape(plan, catalogue), *_metrics(plan, known, of_plan))
+    return (*_shape(plan, catalogue), *_metrics(plan, known, of_plan), *tuning_faults(plan, anchors))
 
 
 def _shape(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[str]:
@@ -195,6 +199,9 @@ def _metrics(
         if names is not None and plan.primary.name not in names:
             yield (f"the primary metric {plan.primary.name!r} cannot be computed on {name!r} ({_task(known[name])}); "
                    f"there are {', '.join(sorted(names))}")
+        elif names is not None and plan.tuning.metric not in ("", *names) and (
+                name in (plan.tuning.datasets or (plan.datasets[0].name,))):
+            yield f"tuning.metric {plan.tuning.metric!r} cannot be computed on {name!r} ({_task(known[name])})"
     programs: dict[str, MetricSpec] = dict(METRICS) | {
         metric.name: metric for one in scorers.values() for metric in one.metrics}
     for metric in plan.metrics[1:]:

@@ -138,6 +138,15 @@ def _plan(plan: DataPlan) -> Iterator[tuple[str, str]]:
         yield arm.role, f"{arm.name}: {arm.description or arm.title}".rstrip(": ")
     if plan.levels:
         yield "levels", f"{plan.factor}: " + ", ".join(plan.level_names)
+    for one in plan.space:
+        yield "tuned", str(one)
+    for arm in plan.arms:
+        if arm.untuned:
+            yield "not tuned", f"{arm.name}: {arm.untuned}"
+    if plan.space:
+        yield "tuning", str(plan.tuning)
+    for anchor in plan.anchors:
+        yield "anchor", str(anchor)
     yield "conditions", f"{len(plan.conditions)} ({_first(plan.conditions)})"
     for use in plan.datasets:
         yield "dataset", f"{use.name}: {use.reason}".rstrip(": ")

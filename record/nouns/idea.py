@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from record.errors import WrongUse
 
@@ -29,8 +29,34 @@ def _lines(value: Any) -> tuple[str, ...]:
 Lines = Annotated[tuple[str, ...], BeforeValidator(_lines)]
 
 
+class GivenAnchor(BaseModel):
+    """A published value of a baseline, as the person who runs us gives it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
+
+    baseline: str = Field(alias="Baseline", min_length=1)
+    dataset: str = Field(alias="Dataset", min_length=1)
+    level: str = Field(default="", alias="Level")
+    metric: str = Field(alias="Metric", min_length=1)
+    value: float = Field(alias="Value")
+    tolerance: float = Field(alias="Tolerance", gt=0, description="in the metric's unit")
+    source: str = Field(alias="Source", min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise ValueError("must be an object with Baseline, Dataset, Metric, Value, Tolerance and Source")
+        return {str(key).strip().capitalize(): one for key, one in cast("dict[Any, Any]", value).items()}
+
+    def __str__(self) -> str:
+        level = f" at {self.level}" if self.level else ""
+        return (f"{self.baseline} on {self.dataset}{level}: {self.metric} {self.value:g} within {self.tolerance:g}, "
+                f"source: {self.source}")
+
+
 class Idea(BaseModel):
-    """A research idea in AI-Scientist-v2's JSON form (field names unchanged), with three optional fields of ours."""
+    """A research idea in AI-Scientist-v2's JSON form (field names unchanged), with four optional fields of ours."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
@@ -44,6 +70,7 @@ class Idea(BaseModel):
     datasets: Lines = Field(default=(), alias="Datasets")
     metric: str | None = Field(default=None, alias="Metric")
     code: str | None = Field(default=None, alias="Code")
+    anchors: tuple[GivenAnchor, ...] = Field(default=(), alias="Anchors")
 
 
 _SPELT = {str(field.alias).lower(): str(field.alias) for field in Idea.model_fields.values()}
@@ -76,7 +103,8 @@ def read_idea(path: Path, index: int | None = None) -> Idea:
         why = f"{error}"
         if isinstance(error, ValidationError):
             first = error.errors()[0]
-            why = f"{first['loc'][0]}: {first['msg'].removeprefix('Value error, ')}"
+            place = " ".join(str(part + 1 if isinstance(part, int) else part) for part in first["loc"])
+            why = f"{place}: {first['msg'].removeprefix('Value error, ')}"
         raise IdeaError(f"{where}: {why}") from None
 
 

@@ -29,6 +29,12 @@ class Hyperparameter(Frozen):
     given: str = Field(default="", description="the choice that it hangs on; empty: it always counts")
     among: tuple[Scalar, ...] = Field(default=(), description="the options of that choice for which it counts")
 
+    def __str__(self) -> str:
+        of = ", ".join(map(str, self.options)) if self.kind == "choice" else f"{self.low:g} to {self.high:g}, {self.kind}"
+        arms = f", of {', '.join(self.arms)}" if self.arms else ""
+        given = f", where {self.given} is {' or '.join(map(str, self.among))}" if self.given else ""
+        return f"{self.name} {self.default} ({of}{arms}{given})"
+
 
 class Tuning(Frozen):
     """How arms are tuned, fixed before any code is written. Trials are compared on validation data, always."""
@@ -44,6 +50,12 @@ class Tuning(Frozen):
         default="steps", description="whether a share is of the training steps or of the training examples")
     datasets: tuple[str, ...] = Field(default=(), description="that trials are measured on; empty: the main one")
     levels: tuple[str, ...] = Field(default=(), description="that trials are measured at; empty: all")
+
+    def __str__(self) -> str:
+        rungs = f", first at {', '.join(map('{:g}'.format, self.rungs))} of the {self.rungs_by}" if self.rungs else ""
+        return (f"{self.budget:g} {self.currency} an arm, by {self.metric or 'the primary metric'} on "
+                f"{', '.join(self.datasets) or 'the main dataset'}"
+                f"{' at ' + ', '.join(self.levels) if self.levels else ''}{rungs}")
 
 
 class Trial(Frozen):
@@ -70,3 +82,7 @@ class Anchor(Frozen):
     def condition(self) -> str:
         """As measurements name what it is a value of: `arm`, or `arm@level`."""
         return f"{self.arm}@{self.level}" if self.level else self.arm
+
+    def __str__(self) -> str:
+        return (f"{self.condition} on {self.dataset}: {self.metric} {self.value:g} within {self.tolerance:g} "
+                f"({self.source})")

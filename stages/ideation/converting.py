@@ -70,7 +70,7 @@ async def convert(path: Path, client: ModelClient) -> Idea:
         why = answer.missing or "no idea was found"
         raise IdeaError(f"{path} is not a text to run from: {' '.join(why.split())[:300]}; find ideas for a topic with"
                         f": scientist ideate --topic {path}")
-    idea = answer.idea.idea
+    idea = answer.idea.idea.model_copy(update={"anchors": known.anchors if known else ()})  # no model gives one
     data = idea.model_dump(mode="json", by_alias=True, exclude_none=True) | {HASH: sha256(path)}
     with suppress(OSError):  # a folder that cannot be written to: the run keeps the idea itself
         write_file(idea_file(path), json.dumps(data, indent=1, ensure_ascii=False) + "\n")

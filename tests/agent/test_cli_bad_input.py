@@ -58,6 +58,9 @@ def test_an_idea_that_is_a_folder(place: Path, capsys: pytest.CaptureFixture[str
     assert "cannot read the idea file" in refused(capsys, "run", "--idea", ".")
 
 
+ANCHOR = {"Baseline": "ridge", "Dataset": "wine", "Metric": "accuracy", "Value": 0.97, "Tolerance": 0.02, "Source": "s"}
+
+
 @pytest.mark.parametrize(("content", "words"), [
     ("{'Name': 1}", "is not JSON in UTF-8: Expecting property name"),
     ("", "is not JSON"),
@@ -79,6 +82,10 @@ def test_an_idea_that_is_a_folder(place: Path, capsys: pytest.CaptureFixture[str
     ({**IDEA, "Title": ["x"]}, "Title: Input should be a valid string"),
     ({**IDEA, "Datasets": True}, "Datasets: must be text or a list of texts"),
     ({**IDEA, "Abstract": {"a": 1}}, "Abstract: Input should be a valid string"),
+    ({**IDEA, "Anchors": "0.97"}, "Anchors: Input should be a valid tuple"),
+    ({**IDEA, "Anchors": [0.97]}, "Anchors 1: must be an object with Baseline, Dataset, Metric, Value, Tolerance"),
+    ({**IDEA, "Anchors": [{**ANCHOR, "Tolerance": 0}]}, "Anchors 1 Tolerance: Input should be greater than 0"),
+    ({**IDEA, "Anchors": [ANCHOR, {**ANCHOR, "Of": 3}]}, "Anchors 2 Of: Extra inputs are not permitted"),
 ])
 def test_an_idea_that_cannot_be_used(
     place: Path, capsys: pytest.CaptureFixture[str], content: object, words: str

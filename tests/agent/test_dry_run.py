@@ -22,7 +22,9 @@ IDEA = ROOT / "examples" / "ideas" / "label_noise_calibration.json"
 PLAN: dict[str, Any] = {
     "task": "learn wines \x1b[2J", "datasets": [{"name": "wine"}], "expected_seconds": 30,
     "metrics": [{"name": "accuracy", "higher_is_better": True}],
-    "arms": [{"name": "plain", "role": "baseline"}, {"name": "smooth", "role": "method"}],
+    "arms": [{"name": "plain", "role": "baseline", "untuned": "it counts"}, {"name": "smooth", "role": "method"}],
+    "space": [{"name": "strength", "kind": "log", "low": 0.01, "high": 1, "default": 0.1, "source": "a paper",
+               "arms": ["smooth"]}], "tuning": {"budget": 4},
 }
 
 

@@ -59,6 +59,7 @@ from record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts, FigureRevie
 from record.nouns.idea import Idea
 from record.nouns.nodes import Attempt, BranchStep, Check, Failure, StageSummary
 from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section, Support
+from record.nouns.tuning import Anchor, Hyperparameter, Tuning
 from review.judge import read_rubric
 from tests.models.ideation_examples import INPUTS as IDEATION
 from tests.programs import files
@@ -73,6 +74,8 @@ IDEA = Idea.model_validate({
     "Risk Factors and Limitations": "The sets are small and clean.",
     "Datasets": ["digits"],
     "Metric": "accuracy",
+    "Anchors": [{"Baseline": "a plain network", "Dataset": "Digits", "Level": "500 examples", "Metric": "accuracy",
+                 "Value": 0.96, "Tolerance": 0.01, "Source": "Ann 2001"}],
 })
 PLAN = DataPlan(
     task="Classify scanned digits from 64 grey values.",
@@ -87,7 +90,13 @@ PLAN = DataPlan(
         Arm(name="no-warmup", title="Without warm-up", role="ablation"),
     ),
     levels=(Level(name="n50", title="50 examples", value=50), Level(name="n500", title="500 examples", value=500)),
-    factor="training examples", open=("the width, up to 512",),
+    factor="training examples", open=("the architecture",), space=(
+        Hyperparameter(name="learning_rate", kind="log", low=1e-4, high=0.1, default=0.003, source="Adam's usual"),
+        Hyperparameter(name="schedule", kind="choice", options=("none", "cosine"), default="none", source="plain"),
+        Hyperparameter(name="warmup", kind="linear", low=0, high=0.3, default=0.1, source="common", arms=("margin",),
+                       given="schedule", among=("cosine",))),
+    tuning=Tuning(budget=8, levels=("n50",), rungs=(0.2,)), anchors=(Anchor(
+        arm="plain", level="n500", dataset="digits", metric="accuracy", value=0.96, tolerance=0.01, source="Ann 2001"),),
     expected_seconds=40.0,
     notes="Only the training part is made smaller.",
 )

@@ -171,8 +171,11 @@ def test_a_measurement_that_is_not_finite_is_refused(value: float) -> None:
 def test_idea_fields_are_read_as_people_write_them() -> None:
     idea = Idea.model_validate({
         "Name": "n", "Title": "t", "Experiments": [{"A": "do a", "B": "do b"}, "do c"],
-        "Risk Factors and Limitations": "one risk", "Unknown": 3})
+        "Risk Factors and Limitations": "one risk", "Unknown": 3, "Anchors": [{
+            "baseline": "ridge", " Dataset": "wine", "METRIC": "r2", "Value": 0.5, "Tolerance": 0.1, "Source": "s"}]})
     assert idea.experiments == ("A: do a; B: do b", "do c") and idea.risks == ("one risk",)
+    assert [str(one) for one in idea.anchors] == ["ridge on wine: r2 0.5 within 0.1, source: s"]
+    assert Idea.model_validate(idea.model_dump()) == idea
     assert Idea.model_validate_json(idea.model_dump_json(by_alias=True)) == idea
 
 

@@ -61,7 +61,7 @@ PLAN = DataPlan(
     task="classify", datasets=(DatasetUse(name="iris"),), expected_seconds=1,
     metrics=(MetricSpec(name="log_loss", title="log loss", higher_is_better=False),
              MetricSpec(name="accuracy", higher_is_better=True)),
-    arms=(Arm(name="plain", role="baseline"), Arm(name="shrunk", role="method")))
+    arms=(Arm(name="plain", role="baseline", untuned="it counts"), Arm(name="shrunk", role="method", untuned="fixed")))
 
 # It holds what a record must outlive: a constant that is not finite, text that UTF-8 cannot hold.
 EXPERIMENT = '''\

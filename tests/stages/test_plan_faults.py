@@ -32,7 +32,7 @@ SCORERS = {
 PLAN = DataPlan(
     task="t", datasets=(DatasetUse(name="digits"),), expected_seconds=1,
     metrics=(MetricSpec(name="log_loss", higher_is_better=False), MetricSpec(name="accuracy", higher_is_better=True)),
-    arms=(Arm(name="plain", role="baseline"), Arm(name="new", role="method")))
+    arms=(Arm(name="plain", role="baseline", untuned="it counts"), Arm(name="new", role="method", untuned="it counts")))
 
 
 def on(*datasets: str, **changes: Any) -> DataPlan:
@@ -52,7 +52,7 @@ def by(*names: str, higher: bool | None = None) -> dict[str, Any]:
     on("digits", factor="size", levels=(Level(name="n50", value=50), Level(name="n500", value=500))),
     on("digits", "wine", left_out=(LeftOut(arm="plain", dataset="wine", reason="it needs pixels"),))])
 def test_what_holds_has_no_fault(plan: DataPlan) -> None:
-    assert faults_of(plan, CATALOGUE, SCORERS) == ()
+    assert faults_of(plan, CATALOGUE, scorers=SCORERS) == ()
 
 
 @pytest.mark.parametrize(("plan", "words"), [
@@ -82,7 +82,7 @@ def test_what_holds_has_no_fault(plan: DataPlan) -> None:
     (on("digits", "wine", left_out=(LeftOut(dataset="wine", reason="r"),)), "leaves nothing of dataset 'wine'"),
 ])
 def test_what_cannot_hold_is_one_sentence(plan: DataPlan, words: str) -> None:
-    assert words in faults_of(plan, CATALOGUE, SCORERS)[0]
+    assert words in faults_of(plan, CATALOGUE, scorers=SCORERS)[0]
 
 
 @pytest.mark.parametrize("classes", [0, 2, 3])
