@@ -43,6 +43,14 @@ def strings_in(text: str) -> set[str]:
         return set()
 
 
+def attributes_of(text: str) -> set[str]:
+    """The name of every attribute that a source reads; none where it is no Python."""
+    try:
+        return {node.attr for node in ast.walk(parse(text)) if isinstance(node, ast.Attribute)}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+
+
 def constants_of(source: str) -> dict[str, Scalar]:
     """The upper-case constants that a script assigns at its top level; empty when it does not parse.
 

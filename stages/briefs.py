@@ -9,12 +9,14 @@ from models.roles.coding import CodeInputs, CommonFailure, Duty, InFlight, NodeB
 from record.ablation_results import ablation_of
 from record.claims.means import Claim, same_values
 from record.events.searching import Decided
+from record.fold.state import RunState
 from record.folder import RunFolder, read_source
 from record.nouns.data import DataPlan
 from record.nouns.decisions import Compare, Expand
 from record.nouns.figures import FigureReview
 from record.nouns.nodes import STAGES, Node, StageName, StageSummary, node_id
 from record.source import PLOTS, code_of, difference
+from record.tuning import Chosen, chosen, results
 from search.score import datasets_of
 from search.tree import SEARCH_KINDS, View, view_of
 from stages.bench import Bench
@@ -34,10 +36,8 @@ SHORT = 0.05
 """Share of a node's time limit below which there is room for a harder experiment."""
 GOALS: dict[StageName, str] = {
     "preliminary": "a working prototype of what the data plan compares",
-    "tuning": "good hyperparameters with the architecture kept, tried and chosen for all compared arms alike, and a "
-              "second dataset where the plan has one",
-    "agenda": "carry out the experiments that the idea lists, on all datasets of the plan, baselines tuned as well as "
-              "the method",
+    "tuning": "each arm with the setting that was chosen for it, on a second dataset too where the plan has one",
+    "agenda": "carry out the experiments that the idea lists, on all datasets of the plan",
     "ablation": "find out which parts carry the claim: take out or replace one part, leave all else as it is",
 }
 """What a stage is for; `duty_of` says what its nodes measure. Source: AI-Scientist-v2, section 3.2.1."""
@@ -46,9 +46,8 @@ GOALS: dict[StageName, str] = {
 def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
     """What role `code` gets for an expansion.
 
-    Nothing may be left to try (`declinable`) in tuning, once the parent has measured what the stage asks for, and of an
-    agenda item that the compared arms answer. `spare` is told of agenda nodes, not in `ticket` order, where time
-    decides nothing. Of nodes in flight only what their decisions say is shown.
+    `spare` is told of agenda nodes, not in `ticket` order, where time decides nothing. Of nodes in flight only what
+    their decisions say is shown.
     """
     action = decided.action
     assert isinstance(action, Expand)
@@ -58,9 +57,7 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
     duty, numbered = duty_of(view), enumerate(bench.idea.experiments, 1)
     covered = action.kind == "improve" and any(
         item == action.item for n, item in numbered if n in bench.plan.covered)  # by the compared arms, as planned
-    declinable, spare = covered, None
-    if action.kind == "tune" and parent is not None:
-        declinable = {one.dataset for one in parent.measurements}.issuperset(duty.datasets)
+    spare = None
     if parent is not None and parent.attempts and bench.search.order == "arrival" and (
             action.stage == "agenda" and action.kind == "improve"):
         spare = parent.attempts[-1].seconds / bench.node_seconds
@@ -71,8 +68,9 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
         variation=state.variation_of(decided.k), goal=GOALS[action.stage], item=action.item, arm=action.arm,
         ordinal=action.ordinal, duty=duty,
         ablation=ablation_of(state, action.item) if action.stage == "ablation" else None,
-        others=tuple(one for one in others if one.item != action.item), covered=covered, declinable=declinable,
-        parent=node_brief(bench.folder, parent, view.replicates(parent.id)) if parent else None,
+        others=tuple(one for one in others if one.item != action.item), covered=covered, arm=action.arm,
+        parent=node_brief(bench.folder, parent, view.replicates(parent.id), settings_of(state, parent, decided))
+        if parent else None,
         tables=tables_of([parent] if parent else [], bench.plan),
         common=common_failure(bench.folder, [view.nodes[name] for name in action.mends], bench.plan),
         siblings=siblings, rest=rest, spare=spare if spare is not None and spare < SHORT else None,
@@ -142,7 +140,16 @@ def unreported(bench: Bench, view: View) -> tuple[Unreported, ...]:
         for stage, best in view.settled.items() if stage not in written)
 
 
-def node_brief(folder: RunFolder, node: Node, replicates: Sequence[Node] = ()) -> NodeBrief:
+def settings_of(state: RunState, node: Node, decided: Decided) -> tuple[Chosen, ...]:
+    """The setting that each arm has in a node of cells, and how much it was tuned, as far as a decision may see it."""
+    if node.id not in state.owed:
+        return ()
+    return tuple(chosen(state, node.id, results(state, decided.seen, before=decided.k)).values())
+
+
+def node_brief(
+    folder: RunFolder, node: Node, replicates: Sequence[Node] = (), settings: tuple[Chosen, ...] = (),
+) -> NodeBrief:
     """A node as a child's prompt shows it, with the plots that were accepted last; without code where none was made."""
     files = read_source(folder.source(node.id)) if node.source_sha256 else {}
     drawn = folder.plots(node.id, node.plots) / PLOTS
@@ -155,7 +162,7 @@ def node_brief(folder: RunFolder, node: Node, replicates: Sequence[Node] = ()) -
         analysis=node.verdict.analysis if node.verdict else "", checks=node.verdict.checks if node.verdict else (),
         next_step=node.verdict.next_step if node.verdict else "",
         failure=node.failure, stdout_tail=last.stdout_tail if last else "",
-        seedless=same_values(replicates), findings=tuple(str(one) for one in node.findings),
+        seedless=same_values(replicates), settings=settings, findings=tuple(str(one) for one in node.findings),
         artifacts=tuple(sorted({file.partition("/")[0] for file in last.artifacts})) if last else ())
 
 

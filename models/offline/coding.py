@@ -20,7 +20,6 @@ from models.offline.scripts import (
     edited,
     render,
     scaled,
-    with_constant,
     with_entry,
 )
 from models.offline.study import AblationSpec, Addition, Study, study_of_idea
@@ -42,9 +41,7 @@ def code(inputs: CodeInputs) -> Program:
         return repair(study, inputs.parent, sound_draft(study, inputs))
     if inputs.kind == "ablate" or inputs.stage == "ablation":
         return ablate(study, inputs, inputs.parent)
-    if inputs.stage == "agenda":
-        return extend(study, inputs, inputs.parent)
-    return tune(study, inputs, inputs.parent)
+    return extend(study, inputs, inputs.parent)
 
 
 # --- stage 1 --------------------------------------------------------------------------------------------------------
@@ -73,45 +70,6 @@ def sound_draft(study: Study, inputs: CodeInputs) -> Scripts:
     experiment = render("experiment.py.jinja", title=spec.title, plan=textwrap.fill(spec.plan, WIDTH),
                         **values | {"hidden": hidden})
     return Scripts(experiment, render("plots.py.jinja"))
-
-
-# --- stage 2 --------------------------------------------------------------------------------------------------------
-
-
-def tune(study: Study, inputs: CodeInputs, parent: NodeBrief) -> Program:
-    """The parent with one constant changed, for both arms alike; in stage 2 also with a second dataset."""
-    varies, name, value = _untried(study, inputs, parent)
-    scripts = Scripts(with_constant(parent.experiment, name, value), parent.plots)
-    plan = f"One hyperparameter is changed for both arms, {varies}; the architecture and all else stay as they were."
-    if inputs.stage == "tuning" and len(inputs.data_plan.datasets) > 1:
-        plan += " A second dataset is measured, so that the choice does not hang on one."
-    title = f"{name.replace('_', ' ').capitalize()} {value:g}"
-    return answered(parent, scripts, title=title, plan=plan, varies=varies)
-
-
-def _tried(inputs: CodeInputs) -> set[str]:
-    """What the stage's nodes varied, as far as memory tells."""
-    return {sibling.varies for sibling in inputs.siblings} | set(inputs.rest.tried if inputs.rest else ())
-
-
-def _untried(study: Study, inputs: CodeInputs, parent: NodeBrief) -> tuple[str, str, float]:
-    """A setting that neither the parent nor a sibling has: `NAME=value`, the name and the value."""
-    tried = _tried(inputs)
-    found: list[tuple[str, str, float]] = []
-    for column in range(max(len(axis.values) for axis in study.grid)):
-        for axis in study.grid:
-            for value in axis.values[column : column + 1]:
-                number = int(value) if value == int(value) and value >= 1 else value
-                found.append((f"{axis.name}={number:g}", axis.name, number))
-    new = [setting for setting in found
-           if setting[0] not in tried and constant(parent.experiment, setting[1]) != setting[2]]
-    if new:
-        # Siblings that still run may not be known yet: the ordinal keeps proposals of one round apart.
-        own = found[_turn(inputs) % len(found)]
-        return own if own in new else new[inputs.variation % len(new)]
-    name = study.grid[0].name
-    value = float(f"{float(str(constant(parent.experiment, name))) * 0.7 ** (1 + inputs.ordinal % 7):.3g}")
-    return f"{name}={value:g}", name, value
 
 
 # --- stage 3 --------------------------------------------------------------------------------------------------------
@@ -151,9 +109,7 @@ def ablate(study: Study, inputs: CodeInputs, parent: NodeBrief) -> Program:
     experiment = parent.experiment
     for part in parts:
         experiment = scaled(experiment, part.scale)
-        for name, value in part.set.items():
-            experiment = with_constant(experiment, name, value)
-    arm = next((part.arm for part in parts if not (part.scale or part.set)), parts[0].arm)
+    arm = next((part.arm for part in parts if not part.scale), parts[0].arm)
     experiment = with_entry(experiment, "ARMS = {", f'    "{_condition(parts)}": {arm},')
     plan = " ".join(part.plan for part in parts)
     title = ", and ".join(part.title for part in parts)
@@ -168,10 +124,10 @@ def _condition(parts: Parts) -> str:
 
 def _parts(study: Study, inputs: CodeInputs) -> Parts:
     """The part or the pair of parts to remove: what was planned, or what the item names if it is new, or the next."""
-    tried = _tried(inputs)
+    tried = {sibling.varies for sibling in inputs.siblings} | set(inputs.rest.tried if inputs.rest else ())
     singles = study.ablations
     # Two removals can be made at once if no more than one of them changes the arm itself.
-    pairs = (pair for pair in itertools.combinations(singles, 2) if any(part.scale or part.set for part in pair))
+    pairs = (pair for pair in itertools.combinations(singles, 2) if any(part.scale for part in pair))
     planned = [(part,) for part in singles if inputs.ablation is not None and part.condition == inputs.ablation.name]
     if planned:
         return planned[0]

@@ -12,13 +12,13 @@ from record.nouns.figures import FigureReview
 from record.nouns.nodes import StageName, Verdict
 
 NEXT_STEP: dict[StageName, str] = {
-    "preliminary": "Tune the learning rate and the length of training for both arms.",
+    "preliminary": "Tune both arms.",
     "tuning": "Settle the hyperparameters and take up the agenda.",
     "agenda": "Replicate with further seeds before anything is claimed.",
     "ablation": "Remove the next part that carries the claim.",
 }
 NEXT_STAGE: dict[StageName, str] = {
-    "preliminary": "Tune the best node.", "tuning": "Take up the idea's experiments.",
+    "preliminary": "Tune the arms of the best node.", "tuning": "Take up the idea's experiments.",
     "agenda": "Remove the parts that carry the claim, one at a time.", "ablation": "Write the paper."}
 
 

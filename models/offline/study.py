@@ -55,13 +55,6 @@ class Repair(Frozen):
     says: str
 
 
-class Axis(Frozen):
-    """A tuned constant and the values it may take."""
-
-    name: str
-    values: tuple[float, ...]
-
-
 class Addition(Frozen):
     """What a program of stage 3 adds to its parent."""
 
@@ -90,7 +83,6 @@ class AblationSpec(Frozen):
     needed: bool = False
     arm: str
     scale: dict[str, float] = Field(default_factory=dict)
-    set: dict[str, Scalar] = Field(default_factory=dict)
 
 
 class FigureSpec(Frozen):
@@ -122,7 +114,6 @@ class Study(Frozen):
     draft_defaults: dict[str, Scalar]
     faults: tuple[Fault, ...]
     repairs: tuple[Repair, ...]
-    grid: tuple[Axis, ...]
     agenda: tuple[Addition, ...]
     agenda_faults: dict[int, str]
     ablations: tuple[AblationSpec, ...]

@@ -17,7 +17,8 @@ from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.nodes import Attempt, Check, ErrorClass, Failure, NodeKind, StageName, StageSummary
 from record.source import ENTRY, PLOTS, SourceError, check_program, code_of
-from record.syntax import reads_of
+from record.syntax import attributes_of, constants_of, reads_of
+from record.tuning import Chosen
 
 Seconds = Annotated[float, Circumstance(0.0)]
 """A limit in wall-clock time. A prompt that gives two of them means by the second that of one more run of what met the
@@ -75,6 +76,7 @@ class NodeBrief(Frozen):
     seedless: bool = Field(default=False, description="whether its replicates gave the same values for every seed")
     findings: tuple[str, ...] = Field(default=(), description="what a check of honesty found in its code")
     artifacts: tuple[str, ...] = Field(default=(), description="names of what it left for `lab.artifact`")
+    settings: tuple[Chosen, ...] = Field(default=(), description="of each arm with hyperparameters; of cells alone")
 
     @property
     def code(self) -> dict[str, str]:
@@ -156,9 +158,10 @@ class CodeInputs(Study):
     item: str = Field(default="", description="the agenda item or risk to take up, if any")
     arm: str = Field(default="", description="the arm that this node is to make better, if any")
     ablation: Ablation | None = Field(default=None, description="the planned ablation that the item stands for, if any")
-    covered: bool = Field(default=False, description="whether the compared arms answer the item, by the plan")
+    covered: bool = Field(default=False, description="whether the compared arms answer the item, by the plan: "
+                                                       "then it may say that nothing is worth trying")
     others: tuple[Ablation, ...] = Field(default=(), description="the other planned ablations, written by others")
-    declinable: bool = Field(default=False, description="whether it may say that nothing is worth trying")
+    arm: str = Field(default="", description="the arm that this node is to make better; empty: what the item says")
     ordinal: int = Field(default=0, description="which proposal of this kind this is, from 0; each must differ")
     variation: int = Field(default=0, description="the number of a branch, whose choices are to differ; 0: none")
     duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
@@ -195,7 +198,7 @@ class Program(Frozen):
 
     title: str = Field(description="up to ten words")
     plan: str = Field(description="what is done and why, in a few sentences")
-    varies: str = Field(description="the one thing that sets this node apart, e.g. 'LEARNING_RATE=0.003' or "
+    varies: str = Field(description="the one thing that sets this node apart, e.g. 'a wider network' or "
                                     "'without label smoothing'")
     files: tuple[File, ...] = Field(default=(), description="whole files: all of a draft, and those that are new or "
                                                             "written anew")
@@ -221,7 +224,7 @@ class Program(Frozen):
 
 def _runs(inputs: CodeInputs, program: Program) -> None:
     """Raises `SourceError` where a program is none."""
-    if program.nothing_left and inputs.declinable:
+    if program.nothing_left and inputs.covered:
         return
     extended = inputs.kind == "improve" and inputs.parent is not None and reads_of(inputs.parent.experiment) is not None
     if not (program.files or program.edits or program.removed or extended):
@@ -233,8 +236,23 @@ def _runs(inputs: CodeInputs, program: Program) -> None:
     if odd:
         raise SourceError(f"arms: {odd[0][:80]!r} is no name for an arm of an ablation: use letters, digits and "
                           "hyphens, as without-<part>, and no arm that the data plan compares")
+    if inputs.data_plan.space and reads_of(made[ENTRY]) is not None:
+        _reads_settings(made, inputs.data_plan)
     if inputs.kind == "ablate" and reads_of(made[ENTRY]) is not None and not program.added(inputs):
         raise SourceError("arms is empty: name the arm that this ablation measures, as without-<part>")
+
+
+def _reads_settings(made: Mapping[str, str], plan: DataPlan) -> None:
+    """Raises `SourceError` where a program of cells has hyperparameters of its own in place of the plan's."""
+    code, names = code_of(made), [one.name for one in plan.space]
+    if not any("setting" in attributes_of(text) for text in code.values()):
+        raise SourceError(f"nothing reads cell.setting: take the plan's hyperparameters from it "
+                          f"({', '.join(names)}), as cell.setting[{names[0]!r}]")
+    for path, text in code.items():
+        own = [name for name in constants_of(text) if name.lower() in names]
+        if own:
+            raise SourceError(f"{path} sets {own[0]}, which is a hyperparameter of the plan: remove the constant, and "
+                              f"read cell.setting[{own[0].lower()!r}] instead")
 
 
 CODE = Role("code", CodeInputs, Program, prompt_tokens=16_000, usual=(4500, 3200), check=_runs)

@@ -30,7 +30,7 @@ class Hyperparameter(Frozen):
     among: tuple[Scalar, ...] = Field(default=(), description="the options of that choice for which it counts")
 
     def __str__(self) -> str:
-        of = ", ".join(map(str, self.options)) if self.kind == "choice" else f"{self.low:g} to {self.high:g}, {self.kind}"
+        of = ", ".join(map(str, self.options)) or f"{self.low:g} to {self.high:g}, {self.kind}"
         arms = f", of {', '.join(self.arms)}" if self.arms else ""
         given = f", where {self.given} is {' or '.join(map(str, self.among))}" if self.given else ""
         return f"{self.name} {self.default} ({of}{arms}{given})"

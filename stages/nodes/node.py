@@ -172,7 +172,7 @@ class _NodeWork:
         else:
             inputs = code_inputs(self.bench, self.decided)
             program = await self.client.ask(CODE, inputs)
-            if program.nothing_left and inputs.declinable:
+            if program.nothing_left and inputs.covered:
                 raise _Declined(program.nothing_left)
             files = program.tree(inputs.parent.files if inputs.parent else {})
             added = program.added(inputs)

@@ -60,6 +60,7 @@ from record.nouns.idea import Idea
 from record.nouns.nodes import Attempt, BranchStep, Check, Failure, StageSummary
 from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section, Support
 from record.nouns.tuning import Anchor, Hyperparameter, Tuning
+from record.tuning import Chosen
 from review.judge import read_rubric
 from tests.models.ideation_examples import INPUTS as IDEATION
 from tests.programs import files
@@ -95,8 +96,9 @@ PLAN = DataPlan(
         Hyperparameter(name="schedule", kind="choice", options=("none", "cosine"), default="none", source="plain"),
         Hyperparameter(name="warmup", kind="linear", low=0, high=0.3, default=0.1, source="common", arms=("margin",),
                        given="schedule", among=("cosine",))),
-    tuning=Tuning(budget=8, levels=("n50",), rungs=(0.2,)), anchors=(Anchor(
-        arm="plain", level="n500", dataset="digits", metric="accuracy", value=0.96, tolerance=0.01, source="Ann 2001"),),
+    tuning=Tuning(budget=8, levels=("n50",), rungs=(0.2,)),
+    anchors=(Anchor(arm="plain", level="n500", dataset="digits", metric="accuracy", value=0.96, tolerance=0.01,
+                    source="Ann 2001"),),
     expected_seconds=40.0,
     notes="Only the training part is made smaller.",
 )
@@ -141,7 +143,11 @@ PARENT = NodeBrief(
            "plots.py": "import numpy as np\n"},
     measurements=MEASUREMENTS, analysis="The penalty helped at fifty examples, with one seed.", failure=FAILURE,
     next_step="Lower the learning rate.", stdout_tail="plain@n50 dev accuracy 0.80\n",
-    ran=RAN, checks=(CHECK,), advice=("loss.png: The title is long.",),
+    ran=RAN, checks=(CHECK,), advice=("loss.png: The title is long.",), settings=(
+        Chosen(arm="plain", number=0, setting={"learning_rate": 0.003, "schedule": "none"}, code="", study=0,
+               stale=True, edges=()),
+        Chosen(arm="margin", number=7, setting={"learning_rate": 0.01, "schedule": "cosine", "warmup": 0.2}, code="",
+               study=2, stale=True, edges=())),
 )
 BRANCH = (BranchStep(node="n1", stage="preliminary", kind="draft", varies="design", plan="A linear model."),
           BranchStep(node="n3", stage="preliminary", kind="debug", varies="design", plan="Its shapes mended."))
@@ -163,14 +169,14 @@ ARRAYS = (ArrayBrief(path="inputs/n3-1/loss-curves.npy", shape=(4, 40), dtype="f
 FIGURE = FinalFigure(name="accuracy-by-size", description="Accuracy of both arms over the number of examples.")
 
 CODE = CodeInputs(
-    idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", kind="tune", goal="Tune one hyperparameter at a time.",
+    idea=IDEA, data_plan=PLAN, facts=FACTS, stage="agenda", kind="improve", goal="Carry out the experiments.",
     ordinal=1, parent=PARENT, node_seconds=120.0, device="cuda (NVIDIA H200, 150 GB of memory, with bf16)",
     tables=TABLES, lab_reference=LAB, packages=("numpy 2.4.6", "torch 2.13.0"),
-    siblings=(NodeLine(id="n4", kind="tune", varies="LEARNING_RATE=0.1", outcome="digits plain 0.7"),
-              NodeLine(id="n7", kind="tune", varies="EPOCHS=900", outcome="it took 120 s", error="timeout")),
-    rest=OmittedNodes(worked=3, failed={"shape": 2, "no answer": 1}, tried=("EPOCHS=5", "WIDTH=8"), more=1),
+    siblings=(NodeLine(id="n4", kind="improve", varies="a wider network", outcome="digits plain 0.7"),
+              NodeLine(id="n7", kind="improve", varies="longer training", outcome="it took 120 s", error="timeout")),
+    rest=OmittedNodes(worked=3, failed={"shape": 2, "no answer": 1}, tried=("shorter training", "fewer units"), more=1),
     earlier=(SUMMARY,), notes=("Prefer small networks.",), duty=DUTY,
-    in_flight=(InFlight(id="n5", kind="tune"), InFlight(id="n6", kind="debug")), retry_seconds=180.0, rate=RATE,
+    in_flight=(InFlight(id="n5", kind="improve"), InFlight(id="n6", kind="debug")), retry_seconds=180.0, rate=RATE,
 )
 WRITE = WriteInputs(
     idea=IDEA, data_plan=PLAN, facts=FACTS, summaries=(SUMMARY,),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ from models.roles.judge import MOST_DIMENSIONS, Band, Dimension, Rubric, Scale
 from models.roles.revising import REFLECT, ReflectInputs
 from models.roles.writing import ClaimLine, Reference, RequiredStatement, SectionInputs
 from record.ablation_results import AblationResult
+from record.edits import File
 from record.nouns.cells import Cell, CellLine
 from record.nouns.data import LeftOut, Measurement, MetricSpec
 from record.nouns.figures import FigureReview
@@ -46,7 +48,6 @@ KINDS: tuple[tuple[StageName, NodeKind, str], ...] = (
     ("preliminary", "draft", "plain version that surely runs"),
     ("preliminary", "debug", "smallest change that goes to the root"),
     ("agenda", "improve", "Take the node above further"),
-    ("tuning", "tune", "Change one hyperparameter"),
     ("ablation", "ablate", "`without-<part>@n50`"),
 )
 LONG = "0123456789 lorem ipsum\n" * 2_000
@@ -437,12 +438,33 @@ def test_a_comparison_shows_both_programs_alike_and_no_ids() -> None:
     assert "digits: 0.0123" in user and user.rstrip().endswith("Which is the sounder basis?")
 
 
+CELLS = "import lab\ndef run(cell):\n    train(cell.setting['learning_rate'])\nlab.measure(run)\n"
+
+
+@pytest.mark.parametrize(("experiment", "common", "said"), [
+    (CELLS, "", ""), ("import lab\nLEARNING_RATE = 1\n", "", ""),
+    (CELLS.replace("cell.setting['learning_rate']", "cell"), "def train(cell):\n    return cell.setting\n", ""),
+    (CELLS.replace("cell.setting['learning_rate']", "0.1"), "", r"take .* \(learning_rate, schedule, warmup\)"),
+    (CELLS, "LEARNING_RATE = 0.1\n", "common.py sets LEARNING_RATE, which is a hyperparameter of the plan")])
+def test_a_program_of_cells_takes_the_hyperparameters_of_the_plan(experiment: str, common: str, said: str) -> None:
+    program = PROGRAM.model_copy(update={"files": (*files(experiment), File(path="common.py", text=common))})
+    draft = CODE.model_copy(update={"kind": "draft", "parent": None})
+    with pytest.raises(ValueError, match=said) if said else nullcontext():
+        roles.CODE.refuse(draft, program)
+    roles.CODE.refuse(draft.model_copy(update={"data_plan": PLAN.model_copy(update={"space": ()})}), program)
+
+
+def test_a_node_that_is_to_better_one_arm_leaves_the_others() -> None:
+    user = render(roles.CODE, CODE.model_copy(update={"arm": "no-warmup", "item": "one"})).user
+    assert "Make the arm `no-warmup`" in user and "`arms/no_warmup.py`" in user and "Take the node" not in user
+
+
 @pytest.mark.parametrize(("arms", "said"), [
     (("without warmup!",), "is no name for an arm"), (("margin",), "is no name for an arm"), ((), "arms is empty"),
     (("without-warmup",), "")])
 def test_an_ablation_of_cells_names_an_arm_of_its_own(arms: tuple[str, ...], said: str) -> None:
     inputs = CODE.model_copy(update={"stage": "ablation", "kind": "ablate", "ablation": None})
-    program = PROGRAM.model_copy(update={"arms": arms, "files": files("import lab\nlab.measure(print)\n")})
+    program = PROGRAM.model_copy(update={"arms": arms, "files": files(CELLS)})
     if said:
         with pytest.raises(ValueError, match=said):
             roles.CODE.refuse(inputs, program)

@@ -25,8 +25,6 @@ from record.nouns.decisions import ABLATION_PLAN, Expand, Seen, summary_of
 from record.nouns.figures import FigureReview
 from record.nouns.nodes import Check, Failure, NodeKind, StageName, StageSummary, Verdict
 from sandbox.job import Job, Outcome
-from search.policy import over
-from search.tree import view_of
 from stages.bench import Bench
 from stages.briefs import code_inputs, seen_by
 from stages.nodes.node import expand
@@ -153,11 +151,11 @@ async def test_a_judge_is_told_of_attempts_differences_what_dev_says_and_the_hyp
 async def test_a_child_is_told_checks_advice_attempts_and_what_dev_says(tmp_path: Path) -> None:
     world = World(tmp_path)
     first = await world.make("improve", item="one")
-    await world.make("tune", stage="tuning", parent=first)
+    await world.make("improve", item="one", parent=first)
     said = world.prompt("code")
     assert f"- {CHECK.name}: failed; {CHECK.seen}" in said and re.search("- loss.png: [^-]*Mark chance", said)
     assert "attempt 1 took 3 s of 60 s, and ran to its end." in said and "chosen_rate 0.02" in said
-    assert "several that move together" in said and "Free for experiments to choose: WIDTH, to 512." in said
+    assert "Free for experiments to choose: WIDTH, to 512." in said
     world.log.append(Settled(stage="agenda", best=first, ended="limit"))
     inputs = summary_inputs(world.bench, "agenda", world.log.state.last_decision + 1)
     assert inputs.nodes[0].checks == (CHECK,) and inputs.tables.said[0].name == "chosen_rate"
@@ -201,16 +199,14 @@ async def test_an_item_that_the_compared_arms_answer_is_said_to_be_so(
 
 
 def declining(_: CodeInputs) -> Program:
-    return Program(title="", plan="", varies="", nothing_left="The grids hold the best rates.")
+    return Program(title="", plan="", varies="", nothing_left="It is answered.")
 
 
-async def test_who_tunes_may_say_that_nothing_is_left_and_the_stage_is_over(tmp_path: Path) -> None:
+async def test_of_an_item_that_the_compared_arms_answer_nothing_may_be_left_to_try(tmp_path: Path) -> None:
     world = World(tmp_path, program=declining)
-    node = world.log.state.nodes[await world.make("tune", stage="tuning")]
+    node = world.log.state.nodes[await world.make("improve", item="two")]
     assert (node.status, node.attempts, node.source_sha256) == ("cancelled", (), "")
-    assert node.failure == Failure(kind="nothing left", message="The grids hold the best rates.")
-    view = view_of(world.log.state, "tuning", everything(world.bench), settings=world.bench.search)
-    assert over(view, world.bench.search) == "nothing is left to tune: The grids hold the best rates."
+    assert node.failure == Failure(kind="nothing left", message="It is answered.")
     assert not any(job.name.startswith(node.id) for job in world.jobs)
 
 
@@ -218,10 +214,6 @@ async def test_who_has_to_write_cannot_decline(tmp_path: Path) -> None:
     world = World(tmp_path, program=declining)
     node = world.log.state.nodes[await world.make("improve", item="one")]
     assert node.status == "buggy" and node.failure is not None and node.failure.kind == "no answer"
-    wider = World(tmp_path / "wider", plan=PLAN.model_copy(update={
-        "datasets": (*PLAN.datasets, DatasetUse(name="wine"))}))
-    await wider.make("tune", stage="tuning")
-    assert "`nothing_left`, in one or two" not in wider.prompt("code"), "a dataset has to be added first"
 
 
 @pytest.mark.parametrize("left", [("WIDTH",), ()])

@@ -94,7 +94,8 @@ def write_inputs(called: Called, ablations: tuple[str, ...] = (), **changes: Any
     comparisons = tuple(_compared(called, ablations))
     keys = [f"{s.key}.{form}" for s in statistics(ablations) for form in ("mean", "pm", "ci", "n")]
     keys += [f"{c.key}.{form}" for c in comparisons for form in ("mean", "ci")]
-    setups = [f"code.{name}" for name in ("EPOCHS", "HIDDEN", "BATCH", "LEARNING_RATE", "WEIGHT_DECAY", "SMOOTHING")]
+    setups = [f"code.{name}" for name in ("EPOCHS", "HIDDEN", "BATCH")]
+    setups += [f"tuned.{arm}.{one.name}" for arm in PLAN.tuned_arms for one in PLAN.space_of(arm)]
     setups += [f"level.{level.name}" for level in PLAN.levels] + ["run.seeds"]
     setups += [f"data.{d}.{what}" for d, _, _ in SIZES
                for what in ("train", "dev", "validation", "test", "features", "classes", "duplicates")]

@@ -34,6 +34,7 @@ from record.nouns.figures import AxesFacts, FigureFacts
 from record.nouns.idea import Idea
 from record.nouns.nodes import Verdict
 from stages.paper.outline import groups, section_inputs
+from stages.planned_tuning import tuning_faults
 from tests.models.examples import INPUTS
 from tests.models.ideation_examples import INPUTS as IDEATION
 from tests.models.offline.inputs import IDEA, PLAN, code_inputs, made, plan_inputs, statistics, write_inputs
@@ -121,6 +122,7 @@ def test_the_plan_keeps_to_what_can_be_had_and_what_the_idea_names() -> None:
     assert isinstance(plan, DataPlan)
     assert [use.name for use in plan.datasets] == ["digits", "breast_cancer"]
     assert [metric.name for metric in plan.metrics] == ["log_loss", "accuracy"]
+    assert plan.tuned_arms == plan.compared and list(tuning_faults(plan)) == []
     with pytest.raises(CatalogueError, match="needs one of the datasets"):
         ask("plan", plan_inputs(catalogue=()), DataPlan)
 

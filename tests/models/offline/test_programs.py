@@ -15,7 +15,7 @@ from models.offline.study import the_study
 from models.roles.coding import NodeLine
 from record.nouns.nodes import ErrorClass, Failure, NodeKind, StageName
 from record.syntax import constants_of
-from tests.models.offline.inputs import IDEA, Made, agenda_winner, brief, code_inputs, made
+from tests.models.offline.inputs import IDEA, PLAN, Made, agenda_winner, brief, code_inputs, made
 
 SOUND = 1
 """The ordinal of a draft without faults."""
@@ -37,17 +37,18 @@ def every_program() -> list[Made]:
     drafts = [made(code_inputs(ordinal=k)) for k in range(21)]
     parent = drafts[SOUND]
     winner = agenda_winner()
-    return [*drafts, *children("tuning", "tune", 12, parent), *children("preliminary", "improve", 4, parent),
+    return [*drafts, *children("preliminary", "improve", 4, parent),
             *children("agenda", "improve", 12, parent), *children("ablation", "ablate", 12, winner), winner]
 
 
 @pytest.mark.slow
-def test_every_program_compiles_and_has_its_settings_as_constants() -> None:
+def test_every_program_compiles_and_has_constants_for_what_is_not_tuned() -> None:
     for program in every_program():
         for text in (program.experiment, program.plots):
             ast.parse(text)
             assert not [line for line in text.splitlines() if len(line) > 120]
-        assert {"EPOCHS", "HIDDEN", "LEARNING_RATE", "BATCH", "SMOOTHING"} <= constants_of(program.experiment).keys()
+        assert {"EPOCHS", "HIDDEN", "BATCH"} <= constants_of(program.experiment).keys()
+        assert not constants_of(program.experiment).keys() & {one.name.upper() for one in PLAN.space}
         seeded = re.findall(r"(?:manual_seed|default_rng)\((\[?.*?)[,)\]]", program.experiment)
         assert seeded and all("lab.seed" in one for one in seeded), "all that is random comes from the seed"
 
@@ -63,20 +64,6 @@ def test_drafts_differ_and_a_documented_share_is_faulty() -> None:
     faulty = [draft for draft, right in zip(drafts, sound, strict=False) if draft.experiment != right.experiment]
     unlabelled = [draft for draft, right in zip(drafts, sound, strict=False) if draft.plots != right.plots]
     assert (len(faulty), len(unlabelled)) == (3, 1)
-
-
-def test_tuning_changes_one_constant_for_all_arms_and_adds_a_second_dataset() -> None:
-    parent = made(code_inputs(ordinal=SOUND))
-    found = children("tuning", "tune", 12, parent)
-    assert len({program.varies for program in found}) == 12
-    for program in found:
-        name, _, value = program.varies.partition("=")
-        before, after = constants_of(parent.experiment), constants_of(program.experiment)
-        assert {key for key in after if after[key] != before[key]} == {name}
-        [edit] = program.program.edits
-        assert edit.find.count("\n") == 1 and edit.replace.startswith(f"{name} = {value}") and not program.program.files
-        assert float(str(after[name])) == float(value)
-        assert body(program.experiment, "ARMS") == body(parent.experiment, "ARMS")
 
 
 def body(source: str, name: str) -> str:
@@ -137,7 +124,7 @@ def test_a_failure_without_a_known_repair_has_a_way_on() -> None:
 
 def test_a_child_without_a_parent_is_refused() -> None:
     with pytest.raises(CatalogueError, match="without a parent"):
-        code(code_inputs("tuning", "tune"))
+        code(code_inputs("agenda", "improve"))
 
 
 def test_every_edit_finds_its_place() -> None:

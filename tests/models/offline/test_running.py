@@ -42,7 +42,8 @@ class Kitchen:
                       for dataset in datasets for level in PLAN.levels for arm in arms)
         return await self.executor.run(Job(
             name=name, folder=self.base / name, source=program.files, seed=seed, timeout=120.0, datasets=datasets,
-            cells=cells))
+            cells=cells, settings={
+                cell: PLAN.defaults_of(cell.arm if cell.arm in PLAN.compared else "method") for cell in cells}))
 
     async def plot(self, script: str, name: str, arrays: str = "", inputs: dict[str, Path] | None = None) -> Outcome:
         folder = self.base / name
