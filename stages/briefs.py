@@ -68,7 +68,7 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
         variation=state.variation_of(decided.k), goal=GOALS[action.stage], item=action.item, arm=action.arm,
         ordinal=action.ordinal, duty=duty,
         ablation=ablation_of(state, action.item) if action.stage == "ablation" else None,
-        others=tuple(one for one in others if one.item != action.item), covered=covered, arm=action.arm,
+        others=tuple(one for one in others if one.item != action.item), covered=covered,
         parent=node_brief(bench.folder, parent, view.replicates(parent.id), settings_of(state, parent, decided))
         if parent else None,
         tables=tables_of([parent] if parent else [], bench.plan),

@@ -161,7 +161,6 @@ class CodeInputs(Study):
     covered: bool = Field(default=False, description="whether the compared arms answer the item, by the plan: "
                                                        "then it may say that nothing is worth trying")
     others: tuple[Ablation, ...] = Field(default=(), description="the other planned ablations, written by others")
-    arm: str = Field(default="", description="the arm that this node is to make better; empty: what the item says")
     ordinal: int = Field(default=0, description="which proposal of this kind this is, from 0; each must differ")
     variation: int = Field(default=0, description="the number of a branch, whose choices are to differ; 0: none")
     duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")

@@ -17,7 +17,8 @@ from tests.stages import small_study
 
 PLAN = small_study.PLAN.model_copy(update={
     "factor": "noise", "levels": tuple(Level(name=name) for name in ("low", "high")),
-    "arms": (*(arm.model_copy(update={"untuned": ""}) for arm in small_study.PLAN.arms), Arm(name="moved", role="method")),
+    "arms": tuple(Arm(name=name, role="baseline" if name == "plain" else "method")
+                  for name in ("plain", "shrunk", "moved")),
     "space": (Hyperparameter(name="sharpness", kind="log", low=0.1, high=10, default=1, source="plain means"),
               Hyperparameter(name="shrinkage", kind="linear", low=0, high=0.9, closed=True, default=0.2,
                              source="common practice", arms=("shrunk",))),
