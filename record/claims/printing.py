@@ -86,9 +86,6 @@ def setups(state: RunState) -> dict[str, str]:
     best = winner(state)
     if best is not None:
         texts |= {f"code.{name}": str(value) for name, value in state.nodes[best].setups.items()}
-        texts |= {f"tuned.{arm}.{name}": str(value)
-                  for arm in (state.data_plan.tuned_arms if state.data_plan else ())
-                  for name, value in state.setting_of(arm, state.nodes[best].trials.get(arm, 0)).items()}
         texts["run.seeds"] = str(len(replicates_of(state, best)))
         for arm in state.data_plan.tuned_arms if state.data_plan is not None else ():
             setting = state.setting_of(arm, state.nodes[best].trials.get(arm, 0))
