@@ -180,7 +180,7 @@ def _code(inputs: CodeInputs) -> Program:
         assert inputs.parent is not None and inputs.parent.failure is not None
         assert inputs.parent.failure.kind == "shape", inputs.parent.failure
         varies = "what was wrong"
-    elif inputs.kind in ("tune", "improve"):
+    elif inputs.kind == "improve":
         shrinkage = (0.1, 0.3, 0.05)[inputs.ordinal % 3]
         varies, source = f"SHRINKAGE={shrinkage}", experiment(shrinkage=shrinkage)
     elif inputs.kind == "ablate":

@@ -93,11 +93,11 @@ def test_models_are_told_the_rate_of_the_machine_and_plots_have_validation_score
     kept = prompt_of(whole, answers["feedback"])
     assert kept is not None and kept.asked is not None and "dev: weight " in kept.asked.user
     assert "Hypothesis: Shrinkage helps" in kept.asked.system
-    for node in [one for one in state.nodes.values() if one.kind in ("tune", "aggregate")]:
+    for node in [one for one in state.nodes.values() if one.kind in ("improve", "aggregate")]:
         folder = whole / "nodes" / node.id / f"plots{node.plots}"
         rows = json.loads((folder / "scores.json").read_text())
         assert f"scored {len(rows)}" in (folder / "plots.stdout.txt").read_text(), "the script could read them"
-        parents = {node.id} if node.kind == "tune" else {
+        parents = {node.id} if node.kind == "improve" else {
             one.id for one in replicates_of(state, node.parent or "") if one.status == "good"}
         assert {row["node"] for row in rows} <= parents and len(rows) == 4 * len({row["node"] for row in rows})
 
@@ -105,7 +105,7 @@ def test_models_are_told_the_rate_of_the_machine_and_plots_have_validation_score
 def test_the_tree_has_every_kind_and_both_repairs(whole: Path) -> None:
     state = read_state(whole)
     nodes = list(state.nodes.values())
-    assert {node.kind for node in nodes} == {"draft", "debug", "improve", "tune", "ablate", "replicate", "aggregate"}
+    assert {node.kind for node in nodes} == {"draft", "debug", "improve", "ablate", "replicate", "aggregate"}
     debug = next(node for node in nodes if node.kind == "debug")
     mended = state.nodes[debug.parent or ""]
     assert debug.status == "good" and mended.status == "buggy"
