@@ -20,6 +20,7 @@ from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.decisions import Usage
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import STAGES
+from record.tuning import cells_of_trial
 from search.policy import LATE_DEBUGS
 from search.replication import REPORTED
 from search.settings import RETRY_FACTOR
@@ -72,7 +73,7 @@ class Forecast(Frozen):
 
 def forecast(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Settings) -> Forecast:
     """What a run with this plan and these settings will take."""
-    (likely, ran), (most, most_ran) = (_estimate(settings, most=at_most) for at_most in (False, True))
+    (likely, ran), (most, most_ran) = (_estimate(settings, plan, most=at_most) for at_most in (False, True))
     likely, most = ({role: round(number) for role, number in likely.items()},
                     {role: ceil(number) for role, number in most.items()})
     limit, timeout = settings.time_limit * settings.search.num_workers, settings.sandbox.timeout
@@ -112,11 +113,20 @@ def usd_of(calls: Mapping[str, float], models: ModelSettings, *, dearest: bool =
     return total
 
 
-def _estimate(settings: Settings, *, most: bool) -> tuple[dict[str, float], float]:
+def trials_of(plan: DataPlan) -> float:
+    """What tuning every arm once takes, in experiments that measure every cell of the plan."""
+    if plan.tuning.currency == "seconds":
+        return len(plan.tuned_arms) * plan.tuning.budget / plan.expected_seconds
+    cells = len(plan.compared) * len(plan.level_names) * len(plan.datasets)
+    return plan.tuning.budget * sum(len(cells_of_trial(plan, arm, seed=0)) for arm in plan.tuned_arms) / cells
+
+
+def _estimate(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[str, float], float]:
     """Model calls by role, and executions of code: the likely numbers, or the most that the limits allow.
 
-    Replicates need no calls: they run their parent's code. Replicated are each stage's best and, in the end, every
-    ablation that works; the winner has those of the agenda by then. At most, each execution has a second attempt.
+    Replicates and trials need no calls: they run their parent's code. Replicated are each stage's best and, in the end,
+    every ablation that works; the winner has those of the agenda by then. Arms are tuned in stage 2, and again where
+    the agenda changed their code. At most, each execution has a second attempt.
     """
     search, paper = settings.search, settings.writing
     nodes = {stage: search.limits(stage).nodes for stage in STAGES}
@@ -131,7 +141,10 @@ def _estimate(settings: Settings, *, most: bool) -> tuple[dict[str, float], floa
         nodes["preliminary"] = min(nodes["preliminary"], round((1 + DEBUGS_A_DRAFT) * search.num_drafts))
         if planned:
             nodes["ablation"] = min(nodes["ablation"], round((1 + FAILED) * planned))
-    searched = sum(nodes.values()) + missing * (1 + LATE_DEBUGS * most)
+    tuned = 2 * bool(plan.tuned_arms)  # nodes with the chosen settings, whose code nobody writes
+    nodes["tuning"] = nodes["tuning"] if most and tuned else 0
+    written = sum(nodes.values()) + missing * (1 + LATE_DEBUGS * most)
+    searched = written + tuned
     works = searched * (1 - failed)
     plots = aggregates + (works + aggregates * most) * replots
     variants = max(search.seeds("ablation"), min(seeds["ablation"], MINIMUM_REPLICATES))
@@ -143,11 +156,11 @@ def _estimate(settings: Settings, *, most: bool) -> tuple[dict[str, float], floa
     citations = paper.citation_rounds if most else min(2, paper.citation_rounds)
     plannings = PLANNINGS if most else 1
     calls = {
-        "plan": 1, "code": searched, "plot": plots, "vision": works + plots + tries, "feedback": works,
+        "plan": 1, "code": written, "plot": plots, "vision": works + plots + tries, "feedback": works,
         "compare": COMPARISONS * (len(STAGES) - 1) if most else 1, "summary": len(STAGES), "figures": tries,
         "outline": OUTLINES if most else 1, "write": paper.writings(MOST_SECTIONS if most else SECTIONS),
         "reflect": reflections, "judge": 1, "figure_review": reflections,
         "ablation_plan": plannings * bool(planned), "missing_ablations": plannings * bool(paper.missing_ablations),
         "cite_ask": citations, "cite_select": citations,
     }
-    return calls, (searched + replicates) * (1 + most)
+    return calls, (searched + replicates + trials_of(plan) * (1 + most)) * (1 + most)
