@@ -46,6 +46,12 @@ class Comparison(Frozen):
     n: int
     condition: str = Field(default="", description="whose verdict it is; that of the better one where it is not said")
     note: str = Field(default="", description="what has to be told with the verdict")
+    caveats: tuple[str, ...] = Field(default=(), description="what stands beside the verdict wherever it stands")
+
+    @property
+    def said(self) -> str:
+        """The verdict with its caveats: `improved, stale tuning`."""
+        return ", ".join((self.verdict, *self.caveats))
 
     @property
     def subject(self) -> str:

@@ -113,7 +113,7 @@ class Material:
         return tuple(Comparison(
             key=one.key, dataset=one.dataset, metric=one.name, better=one.better,
             worse=one.other if one.better == one.condition else one.condition, equal=one.mean == 0, verdict=one.called,
-            n=one.n, condition=one.condition, note=_note(one)) for one in self.claims.differences)
+            n=one.n, condition=one.condition, note=_note(one), caveats=one.caveats) for one in self.claims.differences)
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -221,11 +221,6 @@ def _condition(plan: DataPlan, arm: str, level: str) -> str:
 
 def _note(one: Difference) -> str:
     """What has to be reported with a verdict."""
-    return "; ".join(text for text in (_open(one), *one.caveats) if text)
-
-
-def _open(one: Difference) -> str:
-    """Why a verdict is unknown, or what it could not have seen; empty where there is nothing to say."""
     if one.called == "unknown":
         few = one.n < MINIMUM_REPLICATES
         return "too few pairs of seeds for a verdict" if few else "all pairs gave the same: the spread is unknown"

@@ -205,14 +205,14 @@ def unreported(draft: Draft, inputs: WriteInputs) -> Iterator[str]:
 def _item(plan: DataPlan, found: Sequence[Comparison], results: Collection[str], name: str, *,
           abstract: bool = False) -> RequiredStatement:
     several = len({one.dataset for one in found}) > 1
-    places: dict[Called, list[str]] = {verdict: [] for verdict in _ORDER}
-    for one in found:
+    places: dict[str, list[str]] = {}
+    for one in sorted(found, key=lambda one: _ORDER.index(one.verdict)):
         smallest = f"{one.key}.mde"
         undetected = abstract and one.verdict == "no measurable difference" and smallest in results
         parts = (one.dataset if several else "", level_of(one.subject),
                  f"(a difference below \\result{{{smallest}}} would have gone unseen)" if undetected else "")
-        places[one.verdict].append(" ".join(part for part in parts if part))
-    verdicts = [f"{verdict} {', '.join(of)}".strip() for verdict, of in places.items() if of]
+        places.setdefault(one.said, []).append(" ".join(part for part in parts if part))
+    verdicts = [f"{verdict} {', '.join(of)}".strip() for verdict, of in places.items()]
     metric = next((one.title or one.name for one in plan.metrics if one.name == found[0].metric), found[0].metric)
     return RequiredStatement(id=name, abstract=abstract, keys=tuple(one.key for one in found), text=(
         f"{metric}{'' if several else f' on {found[0].dataset}'}, {arm_of(found[0].subject)} against "

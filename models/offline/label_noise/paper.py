@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -50,6 +51,7 @@ def outline(inputs: WriteInputs) -> Outline:
         ("fail", "Some executions failed; the appendix lists them."),
         ("without isolation", "Experiments ran without isolation, so held-out labels were within the code's reach."),
     ) if word in told]
+    disclosed += [one for one in inputs.disclosures if re.search("tuned|unanchored|not equal in", one)]
     lines = {name: "\n".join(sentences) for name, sentences in {
         "abstract": find.in_brief(), "ece": ece, "accuracy": accuracy, "disclosed": disclosed}.items()}
     return read_outline(TITLE, render(
