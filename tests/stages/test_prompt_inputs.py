@@ -30,11 +30,12 @@ from sandbox.job import Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings
 from stages.bench import Bench
-from stages.briefs import code_inputs, plotting_reference
+from stages.briefs import code_inputs, plotting_reference, settings_of
 from stages.report import reasons_for, summary_inputs, whole_stage
 from stages.settings import PaperSettings
 from stages.stage import compare, compare_inputs
 from stages.summaries import LINES, MESSAGE, NAMES, OUTCOME, failures, outcome
+from tests.inspector import tuned as told_by_hand
 
 LATER = 1000
 """A decision after all that a story tells."""
@@ -406,3 +407,16 @@ def test_seconds_are_shown_to_a_comparison_where_time_may_decide(
     inputs = compare_inputs(story.bench, close_call(story))
     assert (inputs.a.seconds, inputs.b.seconds) == (seconds, seconds)
     assert ("code ran" in render(COMPARE, inputs).user) == (seconds is not None)
+
+
+def test_a_child_is_told_of_the_settings_that_it_starts_from_what_its_decision_may_see() -> None:
+    state = told_by_hand.tuned().state
+    parent = next(node for node in state.nodes.values() if node.kind == "improve")
+
+    def told(seen: Seen) -> dict[str, tuple[int, int, bool]]:
+        decided = Decided(k=99, seen=seen, action=Expand(stage="agenda", kind="improve", parent=parent.id, seed=1))
+        return {one.arm: (one.number, one.study, one.stale) for one in settings_of(state, parent, decided)}
+
+    assert told(Seen(through=98)) == {"plain": (1, 4, False), "smooth": (3, 1, True)}
+    assert told(Seen(through=parent.decision - 1)) == {"plain": (1, 4, False), "smooth": (3, 0, True)}
+    assert told(Seen(through=1, also=(parent.decision,)))["plain"] == (1, 2, True), "the trials may not be seen"
