@@ -174,7 +174,8 @@ def _claim(claim: KeyClaim) -> Text:
     spread = "no interval" if claim.low is None or claim.high is None else f"{claim.low:.4g} to {claim.high:.4g}"
     style = {"improved": "green", "worsened": "red"}.get(claim.called, "")
     return Text(f"  {plain(claim.metric)} on {plain(claim.dataset)}, {plain(claim.condition)} - {plain(claim.other)}: "
-                f"{claim.mean:+.4g} ({spread}, n = {claim.n}): ") + Text(claim.called, style=style)
+                f"{claim.mean:+.4g} ({spread}, n = {claim.n}): ") + Text(
+                    ", ".join((claim.called, *claim.caveats)), style=style)
 
 
 def _verdicts(comparison: Comparison) -> Iterator[Text]:

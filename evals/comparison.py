@@ -41,6 +41,7 @@ class KeyClaim(Frozen):
     high: float | None
     n: int
     called: Called = Field(description="of `condition`, corrected for the comparisons of its own paper alone")
+    caveats: tuple[str, ...] = Field(default=(), description="what stands beside it, as stale tuning")
 
 
 class Side(Frozen):
@@ -70,7 +71,8 @@ def side_of(run: str, state: RunState, draft: Draft | None) -> Side:
         methods = {arm.name for arm in plan.arms if arm.role == "method"}
         claims = [
             KeyClaim(metric=one.name, dataset=one.dataset, condition=one.condition, other=one.other, mean=one.mean,
-                     low=one.low, high=one.high, n=one.n, called=one.called)
+                     low=one.low, high=one.high, n=one.n, called=one.called,
+                     caveats=one.caveats)
             for one in differences(state, paper_claims(state))
             if one.name == plan.primary.name and arm_of(one.condition) in methods]
     return Side(
