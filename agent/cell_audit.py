@@ -27,7 +27,7 @@ def disagreements(state: RunState) -> Iterator[tuple[str, str]]:
             yield name, f"its attempt and what it owes differ in {', '.join(sorted(map(str, absent)))}"
         for line in attempt.cells:
             yield from ((name, f"{line.cell}: {why}") for why in _line(state, node, line, keys.get(line.cell)))
-        yield from ((name, why) for why in _values(state, attempt))
+        yield from ((name, why) for why in _values(state, attempt, trial=node.kind == "trial"))
 
 
 def _taken(state: RunState, name: str, key: str, run: str) -> Iterator[str]:
@@ -61,13 +61,14 @@ def _line(state: RunState, node: Node, line: CellLine, key: str | None) -> Itera
         yield f"{line.id} was executed for {by}, not for {expected or 'a node that is named'}"
 
 
-def _values(state: RunState, attempt: Attempt) -> Iterator[str]:
-    """Where the values and arrays of an attempt are not those that its cells measured."""
+def _values(state: RunState, attempt: Attempt, *, trial: bool) -> Iterator[str]:
+    """Where the values and arrays of an attempt are not those that its cells measured; those of trials stay in cells.
+    """
     runs = [state.cells[line.id][1] for line in attempt.cells
             if line.outcome in ("measured", "taken over") and line.id in state.cells]
     made = {str(value) for run in runs for value in run.measurements}
     has = {str(value) for value in attempt.measurements}
-    lost = made - has if attempt.failure is None else set[str]()
+    lost = made - has if attempt.failure is None and not trial else set[str]()
     for what, values in (("that no cell measured", has - made), ("less than its cells measured", lost)):
         if values:
             yield f"its attempt has {len(values)} values {what}, such as {min(values)}"

@@ -15,6 +15,7 @@ from record.nouns.cells import CellLine
 from record.nouns.nodes import Attempt
 from tests.inspector.celled import cell, celled, key_of, ran, value_of
 from tests.inspector.test_logs import written
+from tests.inspector.tuned import tuned
 
 
 def found(*more: Event) -> list[tuple[str, str]]:
@@ -95,3 +96,7 @@ def test_audit_tells_of_folders_that_are_gone_and_of_disagreements(tmp_path: Pat
     findings = [(one.kind, one.where) for one in report.findings]
     assert ("missing", f"cells/{next(iter(story.state.cells))}") in findings and ("cells", "node n0002") in findings
     assert sum(where.startswith("cells/") for _, where in findings) == 1 and report.counts["cells"] == 7
+
+
+def test_the_values_of_trials_stay_in_their_cells() -> None:
+    assert list(disagreements(tuned().state)) == []

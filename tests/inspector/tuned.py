@@ -21,7 +21,7 @@ from record.nouns.decisions import Expand, Extend
 from record.nouns.nodes import Attempt, CellRun, NodeKind, StageName, node_id
 from record.nouns.tuning import Anchor, Hyperparameter, Setting, Trial, Tuning
 from tests.inspector import story as told_by_hand
-from tests.inspector.celled import key_of, ran
+from tests.inspector.celled import key_of, line, ran
 from tests.inspector.story import Story
 
 SPACE = (Hyperparameter(name="learning_rate", kind="log", low=0.001, high=0.1, default=0.01, source="Adam's paper"),
@@ -55,7 +55,7 @@ class Study(Story):
 
 def _attempt(runs: Iterable[CellRun], kind: NodeKind) -> Attempt:
     values = () if kind == "trial" else tuple(one for run in runs for one in run.measurements)
-    return Attempt(number=1, seconds=9.0, measurements=values)
+    return Attempt(number=1, seconds=9.0, measurements=values, cells=tuple(map(line, runs)))
 
 
 def cells(trials: dict[str, int], seed: int = 1) -> list[Cell]:
