@@ -105,7 +105,7 @@ class CellWorker:
         script = replace(script, folder=await asyncio.to_thread(self._taken_out, script.folder))
         outcome = await self.runner.finished(script, "", execution, monitor)
         await asyncio.to_thread(_lighten, script.folder)
-        return Ran(_of_cell(cell, outcome), script.folder, kernel_died=execution.over, first=first)
+        return Ran(_of_cell(cell, outcome, execution), script.folder, kernel_died=execution.over, first=first)
 
     async def opened(self, script: Script) -> tuple[Kernel, Lease, Usage]:
         """The kernel, started where it is not yet. Raises `ExecutorError`."""
@@ -205,12 +205,13 @@ def _lighten(folder: Path) -> None:
             remove(folder, name)
 
 
-def _of_cell(cell: Cell, outcome: Outcome) -> CellOutcome:
+def _of_cell(cell: Cell, outcome: Outcome, execution: Execution) -> CellOutcome:
     return CellOutcome(
         cell, outcome.seconds, outcome.failure, measurements=outcome.measurements, said=outcome.said,
         arrays=outcome.arrays, sealed=outcome.sealed, artifacts=outcome.artifacts,
         curves_sha256=outcome.curves_sha256, stdout_tail=outcome.stdout_tail, resumed=outcome.resumed,
-        peak_host_bytes=outcome.peak_host_bytes, peak_gpu_bytes=outcome.peak_gpu_bytes)
+        peak_host_bytes=outcome.peak_host_bytes, peak_gpu_bytes=outcome.peak_gpu_bytes,
+        training=None if outcome.resumed else execution.training)
 
 
 def _of_system(execution: Execution, kills: int) -> Execution:

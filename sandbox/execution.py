@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from record.nouns.cells import Cell
+from record.nouns.cells import Cell, Training
 from record.nouns.data import Measurement
 from record.nouns.nodes import Failure
 from sandbox.failures import from_death, from_exception, from_flood, from_timeout, plain_output
@@ -89,6 +89,8 @@ class Execution:
     """What frozen scorers gave afterwards."""
     over: bool = True
     """Whether its kernel can run nothing more."""
+    training: Training | None = None
+    """What a cell's process counted, if it came to its end."""
 
 
 async def execute(
@@ -127,9 +129,12 @@ class _Running:
                     self._kernel.config.settings.grace + (_ANSWERS if of_cell else 0.0)))
             seconds = time.monotonic() - began
             await asyncio.wait({listener}, timeout=_DRAIN if reply.done() else _POLL)
+            answer = reply.result() if reply.done() else {}
+            if of_cell and answer:
+                answer = _of_driver(answer)
             failure = (Failure(kind="hopeless", message=reason) if reason is not None else watchdog.failure
-                       or self._failure(reply, death, timeout=timeout if late else None))
-            over = not of_cell or watchdog.failure is not None or self._flooded or not reply.done()
+                       or self._failure(answer, death, timeout=timeout if late else None))
+            over = not of_cell or watchdog.failure is not None or self._flooded or not answer
         finally:
             watchdog.stop()
             for task in (reply, death, listener, stopped):
@@ -137,13 +142,17 @@ class _Running:
             await asyncio.gather(reply, death, listener, stopped, return_exceptions=True)
             if self._script.live is None:
                 self._live.close()
-        return Execution(seconds, failure, self._transcript, over=over)
+        return Execution(seconds, failure, self._transcript, over=over, training=answer.get("training"))
 
     def _write_job(self, limit: float) -> None:
         script, settings, gpus = self._script, self._kernel.config.settings, self._kernel.options.gpus
         job, cell = script.job, script.cell
+        share = cell.share if cell is not None else 1.0
+        steps, examples = (1.0, share) if job.rungs_by == "data" else (share, 1.0)
         self._kernel.write_job({
-            "cell": None if cell is None else cell.model_dump() | {"setting": job.settings.get(cell, {})},
+            "cell": None if cell is None else cell.model_dump() | {
+                "setting": job.settings.get(cell, {}), "share": steps},
+            "data_share": examples,
             "arms": script.arms, "tree": script.tree,
             "grace": settings.grace, "seed": job.seed, "deadline": time.monotonic() + limit, "limit": limit,
             "mode": job.mode,
@@ -173,19 +182,16 @@ class _Running:
         return code
 
     def _failure(
-        self, reply: asyncio.Task[dict[str, Any]], death: asyncio.Task[int], *, timeout: float | None,
+        self, answer: dict[str, Any], death: asyncio.Task[int], *, timeout: float | None,
     ) -> Failure | None:
-        answer = reply.result() if reply.done() else {}
-        if self._script.cell is not None:
-            answer = _of_driver(answer)
         trace = [line.replace("Cell In[1]", self._script.job.entry) for line in answer.get("traceback", ())]
         folder = self._seen
         if self._flooded:
             return from_flood(FLOOD_CHARS)
         if timeout is not None:
-            stopped = reply.done() and not answer.get("killed")
+            stopped = bool(answer) and not answer.get("killed")
             return from_timeout(timeout, stopped=stopped, traceback=trace, folder=folder)
-        if not reply.done():
+        if not answer:
             return from_death(death.result(), self._kernel.crash_log(), folder=folder)
         if answer["status"] == "died":
             return from_death(answer["code"], self._kernel.crash_log(), folder=folder)
@@ -201,15 +207,18 @@ def _of_driver(answer: dict[str, Any]) -> dict[str, Any]:
     with suppress(KeyError, TypeError, ValueError, SyntaxError, RecursionError, AttributeError):
         told: dict[str, Any] = json.loads(ast.literal_eval(
             answer["user_expressions"]["__answer__"]["data"]["text/plain"]))
-        traceback = [str(line) for line in told.get("traceback", ())]
+        counted: dict[str, Any] = told.get("training") or {}
+        answer = {"status": told["status"], "killed": bool(told["killed"]), "traceback": [
+            str(line) for line in told.get("traceback", ())], "training": (
+                Training.model_validate(counted) if any(counted.values()) else None)}
         match told["status"]:
             case "ok":
-                return {"status": "ok"}
+                return answer
             case "died":
-                return {"status": "died", "code": int(told["code"]), "killed": bool(told["killed"])}
+                return answer | {"code": int(told["code"])}
             case "error":
-                return {"status": "error", "ename": str(told["ename"]), "evalue": str(told["evalue"]),
-                        "traceback": traceback, "diverged": bool(told["diverged"]), "killed": bool(told["killed"])}
+                return answer | {"ename": str(told["ename"]), "evalue": str(told["evalue"]),
+                                 "diverged": bool(told["diverged"])}
             case _:
                 pass
     return {"ename": "RuntimeError", "evalue": "its kernel did not say what came of it", **answer, "status": "error"}

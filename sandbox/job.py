@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from record.nouns.cells import Cell, CellLine
+from record.nouns.cells import Cell, CellLine, Training
 from record.nouns.data import Measurement
 from record.nouns.figures import Figure
 from record.nouns.nodes import Failure
@@ -96,6 +96,8 @@ class CellOutcome:
     peak_host_bytes: int | None = None
     peak_gpu_bytes: int | None = None
     resumed: bool = False
+    training: Training | None = None
+    """None where nothing was seen of it, or it went on from a checkpoint: then the rest alone was."""
 
 
 Took = Callable[[Cell, CellOutcome, Path], Awaitable[Path]]
@@ -151,6 +153,9 @@ class Job:
     kernels that see the view of their dataset alone, each in a process of its own (docs/sandbox.md)."""
     settings: Mapping[Cell, Setting] = field(default_factory=dict[Cell, Setting])
     """Hyperparameters of each of `cells`, as `cell.setting` shows them to the code."""
+    rungs_by: Literal["steps", "data"] = "steps"
+    """What a share below 1 of a cell is of: the training steps, which the code sees to (`cell.share`), or the training
+    examples, of which `lab.data` gives no more; `cell.share` is 1 then."""
     arms: tuple[str, ...] = ()
     """All arms of the study: a cell does not see the file `arms/<arm>.py` of another (`sandbox.programs`). Empty: those
     of `cells`."""

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from record.nouns.cells import Cell
+from record.nouns.tuning import Setting
 from record.syntax import parse, reads_of, strings_in
 from sandbox.datasets import Sources, files_of, materialise, registry
 from sandbox.errors import ExecutorError
@@ -28,27 +29,29 @@ _SMALL = 1_000_000
 
 async def run_file(
     path: Path, *, timeout: float | None = None, seed: int = 0, folder: Path | None = None,
-    settings: SandboxSettings | None = None, sources: Sources | None = None, cells: tuple[Cell, ...] = (),
+    settings: SandboxSettings | None = None, sources: Sources | None = None,
+    cells: Mapping[Cell, Setting] | None = None,
 ) -> Outcome:
     """What came of the file. Raises `ExecutorError`.
 
     `timeout` is in seconds of wall clock. It runs in `folder`, which is kept, or in a temporary one. Modules that the
     file imports and that lie beside it come along, and text files beside it whose paths stand in a source as strings;
-    so do all of `arms/` where it measures cells, of which `cells` are those to measure. Every registered dataset whose
-    name stands in the source as a string is there, cut with `seed`; others would only cost time. `sources` are all that
-    there are, own data included. The same goes for the pretrained models of the settings.
+    so do all of `arms/` where it measures cells, of which `cells` are those to measure, with their hyperparameters.
+    Every registered dataset whose name stands in the source as a string is there, cut with `seed`; others would only
+    cost time. `sources` are all that there are, own data included. The same goes for the pretrained models of the
+    settings.
     """
     chosen, known = (settings or SandboxSettings()).model_copy(update={"pool": 0}), sources or registry()
     try:
         source = _with_neighbours(path)
-        strings = {word for text in source.values() for word in strings_in(text)} | {one.dataset for one in cells}
+        strings = {word for text in source.values() for word in strings_in(text)} | {one.dataset for one in cells or ()}
     except (OSError, UnicodeDecodeError) as error:
         raise ExecutorError(f"cannot read {path}: {error}") from error
     if (reads_of(source[path.name]) is not None) != bool(cells):
         raise ExecutorError(f"{path} does not call lab.measure, so it has no cells: leave out --cells and --on"
                             if cells else f"{path} measures cells (lab.measure): name some of them, as in --cells "
                             "baseline@low,method@low --on digits")
-    for one in cells:
+    for one in cells or ():
         if one.dataset not in known:
             raise ExecutorError(f"there is no dataset {one.dataset!r} (--on): give one of {', '.join(sorted(known))}")
     around = Path(tempfile.mkdtemp(prefix="scientist-exec-"))
@@ -67,7 +70,7 @@ async def run_file(
             pretrained=pretrained, secret=files_of(known), scorers=around / "scorers")
         return await executor.run(Job(
             name=path.name, folder=folder or around / "job", source=source, entry=path.name, seed=seed,
-            timeout=timeout or chosen.timeout, datasets=names, cells=cells,
+            timeout=timeout or chosen.timeout, datasets=names, cells=tuple(cells or ()), settings=cells or {},
         ))
     finally:
         if executor is not None:

@@ -6,6 +6,7 @@ and only its bytes are read here: the code of either side is untrusted. An artif
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -30,7 +31,7 @@ CELLS, KERNELS = "cells", "kernels"
 _OURS = (MEASUREMENTS, "submissions.jsonl", "submissions", "sealed", "arrays", CHECKPOINTS, ARTIFACTS)
 """What an earlier experiment in the same folder may have left there."""
 COPIED_BYTES = 8 * 2**20
-"""A view up to this size is copied to each cell: that takes less than another kernel."""
+"""A view whose arrays have up to this size is copied to each cell: that takes less than another kernel."""
 
 
 def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> Script:
@@ -71,7 +72,8 @@ def mounted(dataset: str, views: Path) -> tuple[str, ...]:
     A small view is copied to each cell instead (`copy_view`), so that one kernel serves cells of several datasets.
     """
     with suppress(OSError):  # what is not there is told by `prepare_workspace`
-        if (views / f"{dataset}.npz").stat().st_size <= COPIED_BYTES and not dataset_folders((dataset,), views):
+        size, folder = _head(views / f"{dataset}.npz")
+        if size <= COPIED_BYTES and not folder:
             return ()
     return (dataset,)
 
@@ -89,13 +91,20 @@ def copy_view(script: Script, dataset: str) -> Script:
 
 def dataset_folders(names: Iterable[str], views: Path) -> tuple[Path, ...]:
     """The folders that views of these names point to, where a dataset is one."""
-    folders: list[Path] = []
-    for name in names:
-        with np.load(views / f"{name}.npz", allow_pickle=False) as view:
-            about: dict[str, str] = json.loads(str(view["about"])) if "about" in view.files else {}
-        if about.get("path"):
-            folders.append(Path(about["path"]))
-    return tuple(folders)
+    return tuple(Path(folder) for name in names if (folder := _head(views / f"{name}.npz")[1]))
+
+
+def _head(view: Path) -> tuple[int, str]:
+    """Bytes of a view's arrays, and the folder that it points to, if any; read once. Raises `OSError`."""
+    status = view.stat()
+    return _read_head(view, status.st_size, status.st_mtime_ns)
+
+
+@functools.lru_cache(256)
+def _read_head(view: Path, *_version: int) -> tuple[int, str]:
+    with np.load(view, allow_pickle=False) as file:
+        about: dict[str, str] = json.loads(str(file["about"])) if "about" in file.files else {}
+        return sum(member.file_size for member in file.zip.infolist()), about.get("path", "")
 
 
 def _copy_input(source: Path, folder: Path, name: str) -> None:

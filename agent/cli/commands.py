@@ -91,6 +91,8 @@ class Execute(Command, to=app, work="agent.cli.execute:execute", settings=("assi
     cells: Annotated[str, Option(
         metavar="ARM@LEVEL,...", help="Cells to measure of a program that calls lab.measure: arm or arm@level.")] = ""
     on: Annotated[str, Option(metavar="DATASET,...", help="Datasets to measure these cells on.")] = ""
+    setting: Annotated[list[str] | None, Option(
+        metavar="NAME=VALUE", help="A hyperparameter of these cells, as cell.setting has it; may be repeated.")] = None
     timeout: Annotated[str | None, Option(help="Wall-clock limit, such as 90s or 5m; default: a node's.")] = None
     config: Config = None
     json: AsJson = False

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from math import inf
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +22,7 @@ from agent.settings import seconds as seconds_of
 from inspector.text import duration, plain
 from record.errors import WrongUse
 from record.nouns.cells import Cell
+from record.nouns.frozen import Scalar
 from sandbox.isolation.probe import describe_isolation
 from sandbox.job import Outcome
 from sandbox.single_file import run_file
@@ -34,16 +37,18 @@ def execute(asked: Execute) -> int:
     except (OSError, UnicodeDecodeError) as error:
         raise WrongUse(f"cannot read {file}: {error}; give a Python file in UTF-8") from None
     limit = None if asked.timeout is None else _seconds(asked.timeout)
-    if bool(asked.cells.strip()) != bool(asked.on.strip()):
-        raise WrongUse("--cells and --on belong together: --cells baseline@low,method@low --on digits")
+    if bool(asked.cells.strip()) != bool(asked.on.strip()) or (asked.setting and not asked.cells.strip()):
+        raise WrongUse("--cells and --on belong together: --cells baseline@low,method@low --on digits, and --setting "
+                       "to them")
+    chosen = dict(map(_hyperparameter, asked.setting or ()))
     settings = compose(config=asked.config, flags=asked.flags)
     check_isolation(settings.sandbox)
     for warning in survey(settings):
         say(warning)
     outcome = asyncio.run(run_file(
-        file, timeout=limit, seed=settings.seed, settings=settings.sandbox, sources=sources_of(settings),
-        cells=tuple(Cell(dataset=dataset, arm=arm, level=level, seed=settings.seed)
-                    for dataset in _words(asked.on) for arm, level in map(_condition, _words(asked.cells)))))
+        file, timeout=limit, seed=settings.seed, settings=settings.sandbox, sources=sources_of(settings), cells={
+            Cell(dataset=dataset, arm=arm, level=level, seed=settings.seed): chosen
+            for dataset in _words(asked.on) for arm, level in map(_condition, _words(asked.cells))}))
     answer({
         "seconds": round(outcome.seconds, 3),
         "failure": outcome.failure.model_dump(mode="json") if outcome.failure else None,
@@ -93,6 +98,17 @@ def _condition(text: str) -> tuple[str, str]:
     if not arm or (at and not level):
         raise WrongUse(f"--cells {text!r} is no cell: write arm, or arm@level")
     return arm, level
+
+
+def _hyperparameter(text: str) -> tuple[str, Scalar]:
+    """Name and value: a number, true or false where it looks like one, else text. Raises `WrongUse`."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip().isidentifier():
+        raise WrongUse(f"--setting {text!r} is not NAME=VALUE, as in --setting learning_rate=0.1")
+    with suppress(ValueError):
+        found: Any = json.loads(value)
+        return name.strip(), found if isinstance(found, bool | int | float) else value.strip()
+    return name.strip(), value.strip()
 
 
 def _seconds(text: str) -> float:

@@ -43,6 +43,17 @@ class Cell(Frozen):
         return f"{self.condition} on {self.dataset}{trial}" + (f" at {self.share:g}" if self.share < 1 else "")
 
 
+class Training(Frozen):
+    """What the sandbox counted while a cell trained; None: it saw none, as in code that trains in plain numpy.
+
+    Of torch and scikit-learn alone, in the cell's own process (docs/cells.md).
+    """
+
+    steps: int | None = Field(default=None, ge=1, le=2**53, description="of optimizers, or iterations that fits report")
+    rows: int | None = Field(default=None, ge=1, le=2**53, description="that models were handed for them, repeats too")
+    parameters: int | None = Field(default=None, ge=1, le=2**53, description="trained together, at most")
+
+
 class CellLine(Frozen):
     """What became of a cell that a node owes."""
 

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from record.nouns.cells import Cell, CellLine
+from record.nouns.cells import Cell, CellLine, Training
 from record.nouns.data import Measurement
 from record.nouns.figures import Figure, FigureReview
 from record.nouns.frozen import Frozen, Scalar
@@ -91,6 +91,7 @@ class CellRun(Frozen):
     peak_host_bytes: int | None = Field(default=None, description="None: not measured")
     peak_gpu_bytes: int | None = Field(default=None, description="None: no GPU, or unknown")
     resumed: bool = Field(default=False, description="whether it went on from a checkpoint of an earlier execution")
+    training: Training | None = Field(default=None, description="as the sandbox counted it; None: nothing was seen")
 
 
 class Attempt(Frozen):

@@ -2,7 +2,7 @@
 
 Python imports a module of this name by itself, and PYTHONPATH of a kernel names this folder alone; so child processes
 that the experiment starts get the same treatment. It hides the packages of the harness, which an editable or regular
-installation would leave importable, and waits for three third-party modules that need a word when they arrive.
+installation would leave importable, and waits for four third-party modules that need a word when they arrive.
 
 It stops mistakes, not intent: code that wants to undo it can. Isolation is the business of `sandbox.isolation`.
 """
@@ -41,10 +41,13 @@ class _Hide:
 
 
 def _arrived(module: ModuleType) -> None:
-    from lab import _data, _figures, _job  # numpy must not be imported earlier than the code does
+    from lab import _data, _figures, _job, _training  # numpy must not be imported earlier than the code does
 
     if module.__name__ == "torch":
         _job.torch_arrived(module)
+        _training.watch_torch(module)
+    elif module.__name__ == "sklearn.base":
+        _training.watch_sklearn(module)
     elif module.__name__ == "matplotlib.figure":
         _figures.watch(module.Figure)
     else:
@@ -55,7 +58,7 @@ class _Arrivals:
     """Calls back once a watched module has been executed, without importing it earlier than the code does."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
-        if name not in ("matplotlib.figure", "torch", "sklearn.datasets"):
+        if name not in ("matplotlib.figure", "torch", "sklearn.base", "sklearn.datasets"):
             return None
         spec = PathFinder.find_spec(name, path)
         if spec is None or spec.loader is None:

@@ -145,7 +145,7 @@ async def _again(state: RunState, node: Node, place: Place) -> NodeReproduction:
         timeout=max(recorded.limit or place.timeout, SLOWER * seconds_measured(node)), alone=recorded.alone, artifacts={
             one.id: Artifacts(place.run.attempt(one.id, one.attempts[-1].number), one.attempts[-1].artifacts)
             for one in state.nodes.values() if one.decision in state.decisions[node.decision].seen
-            and one.status == "good" and one.attempts and one.attempts[-1].artifacts}), node))
+            and one.status == "good" and one.attempts and one.attempts[-1].artifacts}), node, state))
     before, after, failure = recorded.failure, outcome.failure, ""
     if (before and before.kind) != (after and after.kind):
         failure = (f"{f'failed ({after.kind}): {after.message}' if after else 'ran to its end'}; by the record it "

@@ -104,7 +104,7 @@ async def _permuted(bench: Bench, node: Node, code: dict[str, str], number: int)
         return await bench.executor.run(again(Job(
             name=name, folder=folder, source=code | {ENTRY: program(number)}, entry=ENTRY,
             seed=node.seed, timeout=bench.retry_seconds, late=lambda: bench.seconds_left() <= 0,
-            datasets=tuple(use.name for use in bench.plan.datasets)), node))
+            datasets=tuple(use.name for use in bench.plan.datasets)), node, bench.state))
     except TooLate:
         note_time(bench)
         if bench.budget is not None:

@@ -16,6 +16,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from record.events.searching import CellExecuted, CellsOwed, Decided
+from record.fold.state import RunState
 from record.folder import read_source, seal
 from record.nouns.cells import Cell, CellLine
 from record.nouns.data import DataPlan
@@ -173,8 +174,7 @@ class Grid:
         known = {cell: run for cell in self.keys if (run := self.run_of(cell)) is not None}
         timed = self._bench.search.order == "arrival"
         return await self._bench.executor.run(replace(
-            job, cells=tuple(self.keys), arms=arms_of(self._node, self._bench.plan),
-            settings={cell: self._bench.state.setting_of(cell.arm, cell.trial) for cell in self.keys},
+            with_settings(job, self.keys, self._bench.state), arms=arms_of(self._node, self._bench.plan),
             ready={cell: self._bench.folder.cell(run.id) for cell, run in known.items() if run.failure is None},
             failed={cell: _outcome_of(run) for cell, run in known.items() if run.failure is not None},
             cut=self._cut(), expected=self._expected() if timed else {}, leave_out=timed, took=self._took))
@@ -263,11 +263,19 @@ def grid_of(bench: Bench, decided: Decided, view: View) -> Grid | None:
     return Grid(bench, bench.state.owed[node.id])
 
 
-def again(job: Job, node: Node) -> Job:
+def with_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:
+    """A job that measures these cells, each with the hyperparameters of its arm in its trial."""
+    cells = tuple(cells)
+    return replace(job, cells=cells, settings={cell: state.setting_of(cell.arm, cell.trial) for cell in cells},
+                   rungs_by=state.data_plan.tuning.rungs_by if state.data_plan is not None else job.rungs_by)
+
+
+def again(job: Job, node: Node, state: RunState) -> Job:
     """A job that executes a node's program again: for a program of cells, every cell that was measured, none ready."""
     lines = _measured(node)
-    return replace(job, cells=tuple(line.cell for line in lines), arms=tuple({line.cell.arm: 0 for line in lines}),
-                   expected={line.cell: line.seconds for line in lines}, leave_out=False)
+    return replace(
+        with_settings(job, (line.cell for line in lines), state), arms=tuple({line.cell.arm: 0 for line in lines}),
+        expected={line.cell: line.seconds for line in lines}, leave_out=False)
 
 
 def seconds_measured(node: Node) -> float:

@@ -315,19 +315,23 @@ def test_exec_runs_a_file_as_a_node_would(place: Path, capsys: pytest.CaptureFix
 def test_exec_measures_the_cells_that_are_named(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "grid.py").write_text(
         "import importlib\nimport lab\n\ndef run(cell):\n    arm = importlib.import_module('arms.' + cell.arm)\n"
-        "    lab.result('size', float(open('sizes.txt').read()) + arm.SIZE)\n\nlab.measure(run)\n")
+        "    lab.result('size', float(open('sizes.txt').read()) + arm.SIZE + cell.setting['more'])\n\n"
+        "lab.measure(run)\n")
     (place / "arms").mkdir()
     (place / "sizes.txt").write_text("2")
     for number, arm in enumerate("ab"):
         (place / "arms" / f"{arm}.py").write_text(f"SIZE = {number}\n")
-    assert main(["exec", "grid.py", "--cells", "a@low, b@low", "--on", "digits", "--json"]) == 0
+    assert main(["exec", "grid.py", "--cells", "a@low, b@low", "--on", "digits", "--setting", "more=1e-1", "--setting",
+                 "by=name", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [(one["condition"], one["value"]) for one in found["measurements"]] == [("a@low", 2.0), ("b@low", 3.0)]
+    assert [(one["condition"], one["value"]) for one in found["measurements"]] == [("a@low", 2.1), ("b@low", 3.1)]
     assert [one["outcome"] for one in found["cells"]] == ["measured", "measured"]
     for arguments, words in (
             (["grid.py"], "grid.py measures cells (lab.measure): name some of them, as in --cells"),
             (["grid.py", "--cells", "a"], "--cells and --on belong together"),
             (["grid.py", "--cells", "a@", "--on", "digits"], "write arm, or arm@level"),
+            (["grid.py", "--cells", "a", "--on", "digits", "--setting", "more"], "'more' is not NAME=VALUE"),
+            (["sizes.txt", "--setting", "more=1"], "belong together"),
             (["grid.py", "--cells", "a", "--on", "nowhere"], "there is no dataset 'nowhere' (--on)"),
             (["sizes.txt", "--cells", "a", "--on", "digits"], "sizes.txt does not call lab.measure")):
         assert main(["exec", *arguments]) in (1, 2)

@@ -19,7 +19,7 @@ import lab._job
 import numpy as np
 import pytest
 
-from record.nouns.cells import Cell, CellLine
+from record.nouns.cells import Cell, CellLine, Training
 from sandbox import cells as scheduling
 from sandbox import workspace
 from sandbox.executor import LocalExecutor
@@ -54,6 +54,12 @@ def run(cell):
     base = lab.shared("base", lambda: {"drawn": np.random.rand(3), "seed": lab.seed})
     condition = cell.condition
     assert lab.shared("captured", lambda: condition) == condition
+    assert dict(**cell.setting) == {"rate": 0.1} and "other" not in cell.setting
+    assert lab.shared("rate 0.1", lambda: cell.setting["rate"]) == 0.1
+    if cell.arm == "unset":
+        cell.setting["other"]
+    if cell.arm == "untold":
+        lab.shared("rate", lambda: cell.setting["rate"])
     if cell.arm == "unnamed":
         lab.shared(f"of {cell.dataset}", lambda: cell.dataset + cell.condition)
     values = np.concatenate([base["drawn"], np.random.rand(2), [random.random(), lab.seed == cell.seed]])
@@ -94,7 +100,7 @@ def cell(arm: str, level: str = "", *, dataset: str = "digits") -> Cell:
 
 EARLY, LATE, OTHER = cell("early", "a"), cell("late", "a"), cell("early", "b")
 GOOD = (EARLY, LATE, OTHER)
-BAD = tuple(map(cell, ("slow", "killed", "raising", "diverging", "deadly", "unnamed")))
+BAD = tuple(map(cell, ("slow", "killed", "raising", "diverging", "deadly", "unnamed", "untold", "unset")))
 
 
 @dataclass(frozen=True)
@@ -135,7 +141,8 @@ def ran(
 
     place.mkdir()
     job = Job(name="study", folder=place / "job", source=SOURCE, cells=cells, took=took, timeout=120.0,
-              datasets=("digits",), expected=expected or {}, ready=ready or {})
+              datasets=("digits",), expected=expected or {}, ready=ready or {},
+              settings={one: {"rate": 0.1} for one in cells})
     return Ran(asyncio.run(run()), came, folders, job)
 
 
@@ -152,14 +159,16 @@ def test_a_bad_cell_leaves_the_others(study: Ran) -> None:
     failures = [(one.arm, study.cells[one].failure) for one in study.job.cells]
     kinds = {arm: failure.kind if failure else "" for arm, failure in failures}
     assert kinds == {"early": "", "late": "", "slow": "timeout", "killed": "died", "raising": "other",
-                     "diverging": "diverged", "deadly": "died", "unnamed": "other"}
+                     "diverging": "diverged", "deadly": "died", "unnamed": "other", "untold": "other", "unset": "other"}
     assert [line.outcome for line in study.outcome.cells] == [
         "measured", *["failed"] * len(BAD), "measured", "measured"]
     failure = study.outcome.failure
     assert failure is not None and failure.kind == "other"
-    assert failure.message == "6 of 9 cells failed; the first, raising on digits: ValueError: broken"
+    assert failure.message == "8 of 11 cells failed; the first, raising on digits: ValueError: broken"
     assert "experiment.py" in failure.traceback and "in run(cell)" in failure.traceback
-    assert "depends on cell.arm, which the key does not name" in study.line(BAD[-1]).why
+    for number, words in ((-3, "cell.arm, which the key does not name"), (-2, "cell.setting['rate'], which the key"),
+                          (-1, "arm 'unset' has no hyperparameter 'other' in this trial; it has: rate")):
+        assert words in study.line(BAD[number]).why
     assert "SIGKILL" in study.line(BAD[1]).why and "not finite" in study.line(BAD[3]).why
 
 
@@ -307,8 +316,25 @@ def test_cells_that_end_oddly(
     assert seen == ["begun"] and not (tmp_path / "live").exists()
 
 
-TORCH = """
-import torch, lab
+TRAINING = """
+import sys
+import numpy as np, torch, lab
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+def trained(cell, x, y):
+    torch.manual_seed(lab.seed)
+    net = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.ReLU(), torch.nn.Linear(8, 10))
+    optimizer = torch.optim.SGD(net.parameters(), lr=cell.setting["rate"])
+    for part in torch.arange(len(x)).split(100):
+        optimizer.zero_grad()
+        torch.nn.CrossEntropyLoss()(net(x[part]), y[part]).backward()
+        optimizer.step()
+    with torch.no_grad():
+        net(x)
+    return net[0].weight.detach().numpy()
+
 def run(cell):
     torch.manual_seed(lab.seed)
     net = torch.nn.Conv2d(8, 16, 3)
@@ -317,26 +343,57 @@ def run(cell):
     torch.rand(400, 400) @ torch.rand(400, 400)
     lab.save("gradient", net.weight.grad)
     lab.result("loss", y.item())
+    train = lab.data(cell.dataset).train
+    x = train.x.reshape(len(train.x), -1)
+    weights = trained(cell, torch.tensor(x), torch.tensor(train.y))
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=9)).fit(x, train.y)
+    torch.nn.Module.__call__ = torch.nn.Module.__call__.__wrapped__
+    sys.modules["torch.optim.optimizer"]._global_optimizer_post_hooks.clear()
+    assert (trained(cell, torch.tensor(x), torch.tensor(train.y)) == weights).all(), "counting changes no digit"
+    lab.save("rows", np.sort(x.sum(axis=1)))
+    labels = lab.shared("labels", lambda: train.y)
+    assert len(labels) == len(x), "no shared value is of another share"
+    lab.save("labels", labels)
+    assert cell.share == 1, "there are fewer rows, not fewer steps"
+    lab.save("counted", [-(-len(x) // 100) + model[-1].n_iter_[0], 2 * len(x), 64 * 10 + 10])
+
 lab.measure(run)
 """
 
 
 @pytest.mark.slow
-def test_cells_compute_with_torch_in_two_threads(store: Store, tmp_path: Path) -> None:
+def test_training_in_two_threads_is_counted_and_a_rung_has_its_share_of_the_data(store: Store, tmp_path: Path) -> None:
     settings = SETTINGS.model_copy(update={"threads": 2})
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
-    three = tuple(cell("a", level) for level in "123")
+    whole, *rungs = cells = (cell("a"), *(cell("a").model_copy(update={"trial": n, "share": 0.012}) for n in (1, 2)))
+    came: dict[Cell, CellOutcome] = {}
+
+    async def took(one: Cell, outcome: CellOutcome, folder: Path) -> Path:
+        came[one] = outcome
+        return folder
 
     async def run() -> Outcome:
         try:
-            return await executor.run(Job(name="t", folder=tmp_path / "t", source={"experiment.py": TORCH}, cells=three,
-                                          datasets=("digits",), timeout=90.0))
+            return await executor.run(Job(
+                name="t", folder=tmp_path / "t", source={"experiment.py": TRAINING}, cells=cells, took=took,
+                settings={one: {"rate": 0.1 * (1 + one.trial)} for one in cells}, rungs_by="data",
+                datasets=("digits",), timeout=90.0))
         finally:
             await executor.close()
 
     outcome = asyncio.run(run())
-    assert outcome.failure is None
-    assert len(set(outcome.arrays.values())) == 1
+    assert {line.outcome for line in outcome.cells} == {"measured"}, outcome
+
+    def saved(name: str, one: Cell) -> list[float]:
+        return np.load(tmp_path / "t" / "cells" / one.name / "arrays" / f"{name}__{one.place}.npy").tolist()
+
+    for one, found in came.items():
+        steps, rows, parameters = saved("counted", one)
+        assert found.training == Training(steps=int(steps), rows=int(rows), parameters=int(parameters))
+    assert len({found.arrays[f"gradient__{one.place}.npy"] for one, found in came.items()}) == 1
+    assert saved("rows", rungs[0]) == saved("rows", rungs[1]) and len(saved("rows", rungs[0])) == 11
+    assert set(saved("rows", rungs[0])) < set(saved("rows", whole))
+    assert set(saved("labels", rungs[0])) == set(range(10)), "of every class"
 
 
 HALTING = """

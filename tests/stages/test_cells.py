@@ -22,6 +22,7 @@ from record.events.searching import CellExecuted
 from record.nouns.cells import Cell
 from record.nouns.data import DataPlan, DatasetUse, LeftOut, Level
 from record.nouns.nodes import Failure, Node, retries
+from record.nouns.tuning import Hyperparameter, Tuning
 from sandbox.job import CellOutcome, Job, Outcome
 from sandbox.scripted import ScriptedExecutor
 from search.scheduler import all_results
@@ -30,7 +31,7 @@ from search.settings import SearchSettings, StageLimits
 from search.tree import view_of
 from stages.bench import Bench
 from stages.nodes import cells
-from stages.nodes.cells import doubted, is_grid, keys_of, owed, taken_over
+from stages.nodes.cells import again, doubted, is_grid, keys_of, owed, taken_over
 from stages.nodes.node import measure_taken_over
 from stages.stage import Research
 
@@ -88,6 +89,10 @@ async def searched(bench: Bench) -> list[Node]:
 async def test_a_child_takes_over_the_cells_that_its_change_does_not_touch(tmp_path: Path) -> None:
     bench, ran = agenda(tmp_path)
     first, second = await searched(bench)
+    rate = Hyperparameter(name="rate", kind="log", low=1e-4, high=1, default=0.01, source="practice", arms=("method",))
+    plan = PLAN.model_copy(update={"tuning": Tuning(rungs_by="data"), "space": (rate,)})
+    once_more = again(Job("again", tmp_path, source={}), second, replace(bench.state, data_plan=plan))
+    assert (list(once_more.settings.values()), once_more.rungs_by) == ([{}, {"rate": 0.01}], "data")
     assert [line.outcome for line in first.attempts[-1].cells] == ["measured", "measured"]
     taken, own = second.attempts[-1].cells
     assert (taken.cell.arm, taken.outcome, taken.node) == ("baseline", "taken over", first.id)

@@ -18,10 +18,11 @@ import socket
 import sys
 import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 
-from lab import _cells, _job
+from lab import _cells, _job, _training
 from lab._job import Cell, JobFile, LabError, seed_all
 
 LIBC: Any = ctypes.CDLL(None)
@@ -49,11 +50,42 @@ class _Given(Cell):
     """The cell that the program is handed. What is built for other cells too may read of it what the key names."""
 
     def __getattribute__(self, name: str) -> Any:
-        value, key = object.__getattribute__(self, name), _Process.key
-        if key is not None and name in Cell.__dataclass_fields__ and str(value) not in key:
-            raise LabError(f"lab.shared({key!r}): what it builds depends on cell.{name}, which the key does not name, "
-                           f"so other cells would be given what {value!r} made: put cell.{name} into the key")
-        return value
+        value = object.__getattribute__(self, name)
+        return _named(f"cell.{name}", value) if name in Cell.__dataclass_fields__ and name != "setting" else value
+
+
+class _Setting(Mapping[str, Any]):
+    """The hyperparameters that the program is handed: read-only, and a name that the arm does not have is an error."""
+
+    def __init__(self, arm: str, values: Mapping[str, Any]) -> None:
+        self._arm, self._values = arm, dict(values)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._values:
+            raise LabError(f"cell.setting: arm {self._arm!r} has no hyperparameter {name!r} in this trial; it has: "
+                           f"{', '.join(self._values) or 'none'}")
+        return _named(f"cell.setting[{name!r}]", self._values[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
+def _named(what: str, value: Any) -> Any:
+    """A value that belongs to the cell. Raises `LabError` where a shared value is built whose key does not have it."""
+    key = _Process.key
+    if key is not None and str(value) not in key:
+        raise LabError(f"lab.shared({key!r}): what it builds depends on {what}, which the key does not name, so other "
+                       f"cells would be given what {value!r} made: put {what} into the key")
+    return value
 
 
 def live(current: JobFile, talk: socket.socket, pipes: tuple[int, int], building: str = "") -> NoReturn:
@@ -130,7 +162,7 @@ def _run(current: JobFile) -> None:
     measure = _cells.registered()
     cell = current.cell
     if cell is not None:
-        measure(_Given(**vars(cell)))
+        measure(_Given(**vars(replace(cell, setting=_Setting(cell.arm, cell.setting)))))
 
 
 def _leave(end: dict[str, Any]) -> NoReturn:
@@ -138,7 +170,7 @@ def _leave(end: dict[str, Any]) -> NoReturn:
         _shell().events.trigger("post_execute")  # flushes the files that the program left open
         sys.stdout.flush()
         sys.stderr.flush()
-        _send(_Process.talk, {"end": end})
+        _send(_Process.talk, {"end": {**end, "training": _training.seen()}})
     finally:
         os._exit(0)
 

@@ -108,10 +108,23 @@ def data(name: str) -> Dataset | Folder:
         return Dataset(
             name=name, title=meta["title"], classes=meta["classes"], names=tuple(about.get("names", ())),
             class_names=tuple(meta.get("class_names", ())),
-            train=Labelled(view["train_x"], view["train_y"]), dev=Labelled(view["dev_x"], view["dev_y"]),
+            train=_train(view, meta, current.data_share), dev=Labelled(view["dev_x"], view["dev_y"]),
             validation=Unlabelled(view["validation_x"], f"{name}/validation"),
             test=Unlabelled(view["test_x"], f"{name}/test"),
         )
+
+
+def _train(view: Any, meta: dict[str, Any], share: float) -> Labelled:
+    """The training examples; with a share below 1 always the same ones of them, in their order, of every class at least
+    one where they are as many as there are classes."""
+    x, y = view["train_x"], view["train_y"]
+    if share == 1:
+        return Labelled(x, y)
+    order = np.random.default_rng(meta["seed"]).permutation(len(y))
+    firsts = np.unique(y[order], return_index=True)[1] if meta["classes"] else np.empty(0, dtype=np.int64)
+    order = np.concatenate((order[firsts], np.delete(order, firsts)))
+    rows = np.sort(order[:max(1, round(share * len(y)))])
+    return Labelled(x[rows], y[rows])
 
 
 def replace_loaders(datasets: ModuleType) -> None:

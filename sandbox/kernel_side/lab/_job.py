@@ -42,7 +42,7 @@ class Cell:
     level: str = ""
     trial: int = 0
     share: float = 1.0
-    """Of the training steps or examples: below 1 on a rung of a trial."""
+    """Of the training steps that are to be taken: below 1 on a rung of a trial, unless rungs are by examples."""
     seed: int = 0
     setting: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
     """Hyperparameter -> value, of this arm in this trial."""
@@ -91,6 +91,8 @@ class JobFile:
     """sha256 of all source files that the code sees."""
     cell: Cell | None = None
     """What is to be measured; None for a script that does all at once."""
+    data_share: float = 1.0
+    """Of the training examples, which `lab.data` gives."""
     arms: dict[str, str] = field(default_factory=dict[str, str])
     """Arm whose artifacts this cell reads -> the name of the cell that left them."""
     grace: float = 2.0

@@ -1,11 +1,11 @@
 """What the cells of a study have in common (data made ready, embeddings): built once, sealed on disk, mapped read-only.
 
 A value depends on its key, the text of `build` with the numbers and texts that it captures, every file of the program
-that the code sees, and nothing else; a build that reads of its cell what the key does not name is refused. It is built
-in a process of its own, which runs the same program for the same cell up to there, with a seed that follows from
-key and text alone. So it has the same bytes whichever cell comes first, and what two arms that see different files draw
-under one key is the same too. A script that does all at once builds it in place, with the same seed, and goes on with
-its own random numbers.
+that the code sees, the share of the training examples that it is given, and nothing else; a build that reads of its
+cell what the key does not name is refused. It is built in a process of its own, which runs the same program for the
+same cell up to there, with a seed that follows from key and text alone. So it has the same bytes whichever cell comes
+first, and what two arms that see different files draw under one key is the same too. A script that does all at once
+builds it in place, with the same seed, and goes on with its own random numbers.
 
 Arrays lie side by side in one file, which is mapped into memory; whatever holds them is pickled (protocol 5).
 
@@ -53,7 +53,7 @@ def shared(key: str, build: Callable[[], Any]) -> Any:
     with contextlib.suppress(OSError, TypeError):
         text = inspect.getsource(build)
     seed = int(_sha256(key, text)[:7], 16)
-    digest = _sha256(key, text, current.tree, _captured(build))[:40]
+    digest = _sha256(key, text, current.tree, _captured(build), str(current.data_share))[:40]
     path = Path(current.cache) / "shared" / digest
     if _child.builds(digest):
         _build(path, lambda: _child.at_last(key, seed, build), where, current.checkpoint_bytes)

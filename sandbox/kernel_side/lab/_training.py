@@ -1,0 +1,135 @@
+"""What is seen of training in this process, without the code's doing: steps, rows and parameters, for torch and
+scikit-learn.
+
+It counts calls and changes nothing that is computed. Code that trains otherwise (in numpy, in other processes, in a
+compiled function) is not seen; code that wants to can write anything here.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+
+
+class _Seen:
+    """Numbers of this process; 0: none was seen."""
+
+    steps = 0
+    """Of optimizers of torch, and the iterations that estimators of scikit-learn report of their fits."""
+    rows = 0
+    """Handed to a model before its step, to the first of several; of scikit-learn those handed to a fit."""
+    parameters = 0
+    """The largest set that an optimizer was handed, or that an estimator fitted."""
+    depth = 0
+    """Modules that are being called within each other."""
+    fed: ClassVar[dict[int, int]] = {}
+    """Outermost modules that were called while training (each by the `id` of a parameter) -> rows since its step."""
+    fits: ClassVar[list[int]] = []
+    """`id` of the estimators that are being fitted, the outermost first."""
+
+
+def seen() -> dict[str, int | None]:
+    """The fields of `record.nouns.cells.Training`."""
+    return {name: getattr(_Seen, name) or None for name in ("steps", "rows", "parameters")}
+
+
+def watch_torch(torch: Any) -> None:
+    """Count optimizer steps, and the rows of what modules are called with while they train.
+
+    A wrapped call costs less than a global hook, which makes every call of a module take a longer way.
+    """
+    call = torch.nn.Module.__call__
+    compiling, tracing, grad = torch.compiler.is_compiling, torch.jit.is_tracing, torch.is_grad_enabled
+    marks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+    held: weakref.WeakKeyDictionary[Any, tuple[int, dict[int, int]]] = weakref.WeakKeyDictionary()
+
+    def note(module: Any, given: Iterable[Any]) -> None:
+        if not module.training or not (module._parameters or module._modules) or not grad() or tracing():
+            return
+        mark = marks.get(module)
+        if mark is None:
+            mark = marks[module] = next(id(one) for one in module.parameters() if one.requires_grad)
+        first = next(one for one in given if isinstance(one, torch.Tensor))
+        _Seen.fed[mark] = _Seen.fed.get(mark, 0) + first.shape[0]
+
+    @functools.wraps(call)
+    def _wrapped_call_impl(module: Any, /, *args: Any, **named: Any) -> Any:  # a name of torch's, which it skips
+        if compiling():
+            return call(module, *args, **named)
+        if not _Seen.depth:
+            _quietly(note, module, (*args, *named.values()))
+        _Seen.depth += 1
+        try:
+            return call(module, *args, **named)
+        finally:
+            _Seen.depth -= 1
+
+    def stepped(optimizer: Any, *_: object) -> None:
+        groups, sizes = held.get(optimizer, (0, {}))
+        if groups != len(optimizer.param_groups):
+            sizes = {id(one): one.numel() for group in optimizer.param_groups for one in group["params"]
+                     if one.requires_grad}
+            held[optimizer] = len(optimizer.param_groups), sizes
+            _Seen.parameters = max(_Seen.parameters, sum(sizes.values()))
+        rows = [_Seen.fed.pop(mark) for mark in tuple(_Seen.fed) if mark in sizes]
+        _Seen.steps, _Seen.rows = _Seen.steps + 1, _Seen.rows + sum(rows[:1])
+
+    torch.nn.Module.__call__ = _wrapped_call_impl
+    optim: Any = sys.modules["torch.optim.optimizer"]
+    optim.register_optimizer_step_post_hook(functools.partial(_quietly, stepped))
+
+
+def watch_sklearn(base: Any) -> None:
+    """Count what estimators are fitted with, those too that others fit; `base` is `sklearn.base`, just imported.
+
+    Every fit of scikit-learn is decorated by one function of that module.
+    """
+    given: Callable[..., Any] | None = getattr(base, "_fit_context", None)
+    if given is None:
+        return
+
+    def fit_context(*args: Any, **named: Any) -> Callable[..., Any]:
+        def decorate(fit: Callable[..., Any]) -> Callable[..., Any]:
+            decorated = given(*args, **named)(fit)
+
+            @functools.wraps(decorated)
+            def counted(estimator: Any, *args: Any, **named: Any) -> Any:
+                above = tuple(_Seen.fits)
+                _Seen.fits.append(id(estimator))
+                try:
+                    done = decorated(estimator, *args, **named)
+                finally:
+                    _Seen.fits.remove(id(estimator))
+                if id(estimator) not in above:
+                    _quietly(_fitted, estimator, None if above else args[0] if args else named["X"])
+                return done
+
+            return counted
+
+        return decorate
+
+    base._fit_context = fit_context
+
+
+def _fitted(estimator: Any, rows: Any) -> None:
+    """Note what is known of an estimator that predicts; `rows` are those of an outermost fit."""
+    if not hasattr(estimator.__class__, "predict"):
+        return
+    if rows is not None:
+        _Seen.rows += rows.shape[0] if hasattr(rows, "shape") else len(rows)
+    fitted = [getattr(estimator, name, ()) for name in ("coef_", "intercept_")]
+    layers = [one for name in ("coefs_", "intercepts_") for one in getattr(estimator, name, ())]
+    _Seen.parameters = max(_Seen.parameters, sum(map(np.size, fitted + layers)))
+    _Seen.steps += int(np.sum(getattr(estimator, "n_iter_", 0)))
+
+
+def _quietly(act: Callable[..., None], *args: Any) -> None:
+    try:
+        act(*args)
+    except Exception:  # whatever we stumble over, the code goes on
+        return
