@@ -1,0 +1,129 @@
+"""Planted studies of known truth: what a study file says, and the simulated learners that it makes."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from pathlib import Path
+from random import Random
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field
+
+from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
+from record.nouns.frozen import Frozen, Scalar
+from record.nouns.tuning import Hyperparameter, Setting, Tuning
+
+HOME = Path(__file__).parent
+
+
+class Term(Frozen):
+    """What a learner loses by one of its hyperparameters, in units of the metric; 0 at its best.
+
+    `bowl`: `worth` for each squared decade between the value and `best` (a rate). `saturating`: `worth` times
+    exp(-value / `scale`) (epochs, width). `option`: `worth` for every option but `best`. `drift`: a bowl whose best
+    value is multiplied by (value of `other` / `scale`) to the power `slope` (a rate that goes with the batch size).
+    """
+
+    of: str = Field(description="the hyperparameter")
+    kind: Literal["bowl", "saturating", "option", "drift"]
+    worth: float = Field(gt=0)
+    best: Scalar = ""
+    scale: float = 1.0
+    other: str = ""
+    slope: float = 0.0
+    diverges_above: float | None = Field(default=None, description="values above are not finite")
+
+    def lost(self, setting: Setting) -> float:
+        """Infinite where training diverges."""
+        value = setting.get(self.of)
+        if value is None:  # a dimension that does not count for this setting
+            return 0.0
+        if self.kind == "option":
+            return 0.0 if value == self.best else self.worth
+        number = float(value)
+        if self.diverges_above is not None and number > self.diverges_above:
+            return math.inf
+        if self.kind == "saturating":
+            return self.worth * math.exp(-number / self.scale)
+        best = float(self.best) * ((float(setting[self.other]) / self.scale) ** self.slope if self.other else 1.0)
+        return self.worth * math.log10(number / best) ** 2
+
+
+class Learner(Frozen):
+    """One arm: what it comes to at its best, less what its terms take."""
+
+    top: float = Field(description="the metric at the best setting that there is, also outside of the space")
+    terms: tuple[Term, ...]
+    sd: float = Field(gt=0, description="between seeds")
+
+    def expected(self, setting: Setting) -> float:
+        """The mean over seeds; minus infinity where training diverges. Higher is better."""
+        return self.top - sum(term.lost(setting) for term in self.terms)
+
+
+class PlantedStudy(Frozen):
+    """A study of one baseline and one method, whose metric is better when higher."""
+
+    name: str
+    label: Literal["undertuned", "gain"] = Field(
+        description="undertuned: the method only wins while the baseline runs with its defaults")
+    flaw: str = Field(default="", description="of the defaults: rate, epochs or scaling")
+    space: tuple[Hyperparameter, ...]
+    baseline: Learner
+    method: Learner
+    shared_sd: float = Field(default=0.0, ge=0, description="of what a seed does to both arms alike")
+    levels: tuple[float, ...] = Field(default=(), description="what is added to both arms at each level")
+
+    @property
+    def plan(self) -> DataPlan:
+        """Its data plan: the study as the program sees it."""
+        return DataPlan(
+            task="simulated", datasets=(DatasetUse(name="digits"),), expected_seconds=1, space=self.space,
+            metrics=(MetricSpec(name="accuracy", higher_is_better=True, worst=0.0),), tuning=Tuning(budget=16),
+            arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")))
+
+    def learner(self, arm: str) -> Learner:
+        """Of an arm of its plan."""
+        return self.method if arm == "method" else self.baseline
+
+    def value(self, arm: str, setting: Setting, *, seed: int, split: str) -> float:
+        """What an arm scores with a setting and a seed; not finite where training diverges.
+
+        The same seed does the same to both arms as far as `shared_sd` goes; the rest is each setting's own.
+        """
+        learner = self.learner(arm)
+        own = Random(_number(f"{self.name}/{arm}/{sorted(setting.items())}/{seed}/{split}")).gauss(0, learner.sd)
+        both = Random(_number(f"{self.name}/{seed}/{split}")).gauss(0, self.shared_sd)
+        return learner.expected(setting) + own + both
+
+    def best(self, arm: str, draws: int = 4000) -> float:
+        """The best expected value within an arm's space, by brute force (random draws and the defaults)."""
+        space, rng = self.plan.space_of(arm), Random(_number(self.name))
+        settings = [self.plan.defaults_of(arm), *(_drawn(space, rng) for _ in range(draws))]
+        return max(self.learner(arm).expected(setting) for setting in settings)
+
+
+def _drawn(space: tuple[Hyperparameter, ...], rng: Random) -> Setting:
+    found: Setting = {}
+    for one in space:
+        if one.given and found.get(one.given) not in one.among:
+            continue
+        if one.kind == "choice":
+            found[one.name] = rng.choice(one.options)
+            continue
+        low, high = float(one.low or 0), float(one.high or 0)
+        found[one.name] = (rng.randint(int(low), int(high)) if one.kind == "integer" else rng.uniform(low, high)
+                           if one.kind == "linear" else math.exp(rng.uniform(math.log(low), math.log(high))))
+    return found
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+
+
+def read(path: Path) -> PlantedStudy:
+    """The study of a file. Raises `ValueError`."""
+    content: Any = yaml.safe_load(path.read_text())
+    return PlantedStudy.model_validate({"name": path.stem} | content)

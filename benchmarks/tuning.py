@@ -1,0 +1,160 @@
+"""What the program calls improved, of studies whose truth is known: simulated learners, all else is the real one.
+
+    python -m benchmarks.tuning DIR [--check] [--out FILE]        planted studies (benchmarks/planted_tuning/README.md)
+    python -m benchmarks.tuning --run RUN                         effort of every arm of a finished run
+
+Prints one JSON object. Scheduler, policy, nodes, scheduling of cells, record and claims are those of a run; a learner
+stands where a kernel would, and its test values where sealed predictions would be scored. Ends with 1 where more than
+two of 30 under-tuned baselines, or fewer than 24 of 30 true gains, are called improved (in proportion).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from benchmarks.grids import written
+from benchmarks.planted_tuning import HOME, PlantedStudy, read
+from benchmarks.studies import SlowModel, drawn, new_bench
+from models.backend import ModelRequest
+from models.roles.coding import CodeInputs, Program
+from record.claims.differences import differences
+from record.claims.means import claims_on_test, detectable, replicates_of, winner
+from record.edits import File
+from record.events.searching import Unsealed
+from record.fold.state import RunState
+from record.nouns.cells import Cell
+from record.nouns.data import Measurement, Split
+from record.nouns.nodes import STAGES, Failure
+from record.nouns.tuning import Setting
+from record.reading import read_state
+from record.tuning import EQUAL, chosen, efforts
+from sandbox.job import CellOutcome, Job
+from sandbox.scripted import ScriptedExecutor
+from search.settings import SearchSettings, StageLimits
+from stages.stage import Research
+
+SEEDS = 8
+SOURCE = {"experiment.py": "import lab\n\n\ndef run(cell):\n    return cell.setting\n\n\nlab.measure(run)\n",
+          "arms/baseline.py": "# baseline\n", "arms/method.py": "# method\n", "plots.py": "# plots\n"}
+SETTINGS = SearchSettings(
+    num_workers=2, lookahead=0, num_drafts=1, num_seeds=0, max_seeds=0, planned_ablations=0, order="ticket", window=4,
+    preliminary=StageLimits(nodes=1), tuning=StageLimits(nodes=2), agenda=StageLimits(nodes=1, num_seeds=SEEDS),
+    ablation=StageLimits(nodes=1, num_seeds=0))
+
+def answered(request: ModelRequest) -> BaseModel:
+    """A draft with both arms; an improvement that changes no arm; all else as in other benchmarks."""
+    if not isinstance(request.inputs, CodeInputs):
+        return written(request, lambda _: "plots.py")
+    added = ("without-part",) if request.inputs.kind == "ablate" else ()
+    files = SOURCE | {"plots.py": f"# {request.inputs.kind}\n"}
+    return Program(title="a program", plan="as planned", varies=request.inputs.kind, arms=added,
+                   files=tuple(File(path=path, text=text) for path, text in files.items()))
+
+
+def measured(study: PlantedStudy, cell: Cell, setting: Setting, split: Split) -> Measurement | None:
+    """What a cell scores; None where training diverges."""
+    value = study.value(cell.arm, setting, seed=cell.seed, split=split)
+    return Measurement(name=study.plan.primary.name, value=value, condition=cell.condition, dataset=cell.dataset,
+                       split=split, seed=cell.seed, grade="scored") if math.isfinite(value) else None
+
+
+def carried_out(study: PlantedStudy, folder: Path) -> RunState:
+    """The study from its first draft to its scored test values."""
+
+    def cell(job: Job, one: Cell) -> tuple[float, CellOutcome]:
+        found = measured(study, one, dict(job.settings[one]), "validation")
+        lost = None if found else Failure(kind="diverged", message="a value was not finite")
+        return 0.0, CellOutcome(one, 1.0, lost, measurements=(found,) if found else ())
+
+    async def run() -> None:
+        research = Research(bench)
+        for stage in STAGES:
+            assert await research.stage(stage)
+
+    executor = ScriptedExecutor(lambda job: (0.0, drawn(job)), slots=2, cell=cell)
+    bench = new_bench(folder, SlowModel(answered, 0.0), executor, SETTINGS, plan=study.plan)
+    asyncio.run(run())
+    state = bench.state
+    for node in replicates_of(state, winner(state) or ""):
+        cells = [line.cell for line in node.attempts[-1].cells if line.outcome in ("measured", "taken over")]
+        found = (measured(study, one, state.setting_of(one.arm, one.trial), "test") for one in cells)
+        bench.recorder.append(Unsealed(node=node.id, measurements=tuple(one for one in found if one)))
+    return state
+
+
+def truth(study: PlantedStudy) -> dict[str, Any]:
+    """What is true of a study, and whether its label says so."""
+    tuned, plan = study.best("method") - study.best("baseline"), study.plan
+    method, baseline = (study.learner(arm).expected(plan.defaults_of(arm)) for arm in ("method", "baseline"))
+    least = detectable(SEEDS, math.hypot(study.baseline.sd, study.method.sd))
+    assert least is not None
+    holds = tuned >= 2 * least if study.label == "gain" else (
+        -least <= tuned <= 0.1 * least and method - baseline > least)
+    return {"name": study.name, "label": study.label, "flaw": study.flaw, "gain_tuned": round(tuned, 5),
+            "gain_at_defaults": round(method - baseline, 5), "detectable": round(least, 5), "label_holds": holds}
+
+
+def told(study: PlantedStudy) -> dict[str, Any]:
+    """What is true of a study, and what the program says of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        state = carried_out(study, Path(folder))
+    found = next(one for one in differences(state, claims_on_test(state)) if one.family == "confirmatory")
+    return truth(study) | {
+        "called": found.called, "mean": round(found.mean, 5), "efforts": effort_of(state),
+        "settings": {arm: one.setting for arm, one in chosen(state, winner(state) or "").items()}}
+
+
+def effort_of(state: RunState) -> dict[str, Any]:
+    """Trials, versions and seconds by arm, and the largest of what the plan counts to the smallest."""
+    found = efforts(state)
+    counted = [one.seconds if state.data_plan and state.data_plan.tuning.currency == "seconds" else one.looks
+               for one in found]
+    return {"arms": {one.arm: {"trials": one.trials, "versions": one.versions, "seconds": round(one.seconds, 1)}
+                     for one in found},
+            "ratio": round(max(counted) / min(counted), 3) if counted and min(counted) else None, "limit": EQUAL}
+
+
+def measure(studies: Sequence[PlantedStudy]) -> dict[str, Any]:
+    """How many of either label are called improved, against the goals."""
+    every = [told(one) for one in studies]
+    improved = {label: sum(one["called"] == "improved" for one in every if one["label"] == label)
+                for label in ("undertuned", "gain")}
+    of = {label: sum(one["label"] == label for one in every) for label in improved}
+    met = (improved["undertuned"] <= of["undertuned"] * 2 / 30 and improved["gain"] >= of["gain"] * 24 / 30)
+    return {"improved": improved, "of": of, "goals_met": met, "studies": every}
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", default=HOME / "examples")
+    parser.add_argument("--check", action="store_true", help="only whether the labels are true")
+    parser.add_argument("--run", type=Path, help="a finished run instead")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    if given.run is not None:
+        found = effort_of(read_state(given.run))
+        good = found["ratio"] is None or found["ratio"] <= EQUAL
+    else:
+        studies = [read(path) for path in sorted(given.folder.glob("*.yaml"))]
+        found = {"studies": [truth(one) for one in studies]} if given.check else measure(studies)
+        good = all(one["label_holds"] for one in found["studies"]) and found.get("goals_met", True)
+    text = json.dumps(found, indent=1)
+    print(text)
+    if given.out is not None:
+        given.out.write_text(text + "\n")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
