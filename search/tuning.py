@@ -95,7 +95,8 @@ def _batch(view: View, node: Node) -> Expand | None:
     """The next settings of the arm that is furthest behind what it is owed."""
     owed = {arm: amount for arm, amount in owed_trials(view, node).items() if amount > 0}
     for arm in sorted(owed, key=lambda arm: -owed[arm]):
-        trials = next_trials(view, node, arm, count=min(BATCH, ceil(owed[arm])))
+        batches = ceil(owed[arm] / BATCH)  # of equal size
+        trials = next_trials(view, node, arm, count=ceil(owed[arm] / batches))
         if trials:
             return Expand(stage=view.stage, kind="trial", parent=node.id, ordinal=len(view.kind("trial")),
                           seed=view.seed, trials=trials)

@@ -16,6 +16,7 @@ from record.events.searching import Prepared
 from record.folder import write_file
 from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, Scorer
 from record.nouns.idea import GivenAnchor
+from record.nouns.tuning import Tuning
 from sandbox.bundled import Bundled
 from sandbox.data.splits import SHARES
 from sandbox.datasets import catalogue, materialise
@@ -83,9 +84,17 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
                       else faults_of(plan, {entry.name: entry for entry in known}, scorers=scorers,
                                      anchors=bench.idea.anchors))
         if plan is not None and not complaints:
-            return with_worst(plan)
+            return with_worst(repeatable(plan, bench.search.order))
     raise PlanError(f"no usable data plan after {PLANS} tries: {'; '.join(complaints)}; say in the idea "
                     "which data and metrics to take, or choose another --model")
+
+
+def repeatable(plan: DataPlan, order: str) -> DataPlan:
+    """The plan; in `ticket` order, where measured time decides nothing, with trials as its currency."""
+    if order == "arrival" or plan.tuning.currency == "trials":
+        return plan
+    terms = plan.tuning.model_copy(update={"currency": "trials", "budget": Tuning().budget})
+    return plan.model_copy(update={"tuning": terms})
 
 
 def with_worst(plan: DataPlan) -> DataPlan:
