@@ -73,8 +73,8 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
     for _ in range(PLANS):
         inputs = PlanInputs(
             idea=bench.idea, catalogue=known, metrics=tuple(metrics), node_seconds=bench.node_seconds,
-            retry_seconds=bench.retry_seconds, rate=bench.state.rate, device=bench.device, shares=SHARES,
-            context=lines_of(bench.state.context), complaints=complaints)
+            retry_seconds=bench.retry_seconds, run_seconds=bench.run_seconds, rate=bench.state.rate,
+            device=bench.device, shares=SHARES, context=lines_of(bench.state.context), complaints=complaints)
         try:
             plan = await client.usable(PLAN, inputs, fatal=ContextTooLong,
                                      then="it is asked again, as often as for a plan with faults")

@@ -108,8 +108,8 @@ async def _prepared(idea: Idea, settings: Settings, folder: RunFolder) -> RunSta
         await prepare(Bench(
             recorder=log, folder=folder, executor=executor, search=settings.search, paper=settings.paper,
             models=Models(open_backend(settings.models), log, settings.models, time.monotonic),
-            node_seconds=settings.sandbox.timeout, device=executor.device, sources=sources_of(settings),
-            scorers=scorers_of(sources_of(settings), settings.sandbox.scorers)))
+            node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit, device=executor.device,
+            sources=sources_of(settings), scorers=scorers_of(sources_of(settings), settings.sandbox.scorers)))
     finally:
         await executor.close()
     return log.state

@@ -48,6 +48,7 @@ class PlanInputs(Frozen):
     node_seconds: Seconds
     device: Annotated[str, Circumstance("")] = "cpu"
     retry_seconds: Seconds = 0.0
+    run_seconds: Annotated[float, Circumstance(0.0)] = Field(default=0.0, description="limit of the run; 0: unknown")
     rate: Measured = None
     shares: dict[str, float] = Field(default_factory=dict, description="share of a dataset's examples by split")
     context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")

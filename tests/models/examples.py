@@ -203,7 +203,8 @@ OUTLINE = PaperOutline(
                              figures=("accuracy-by-size",), tells=("primary-digits", "told-1"), share=0.6)))
 INPUTS: dict[str, BaseModel] = {
     "plan": PlanInputs(
-        idea=IDEA, node_seconds=120.0, retry_seconds=180.0, rate=RATE, metrics=("accuracy", "log_loss"),
+        idea=IDEA, node_seconds=120.0, retry_seconds=180.0, run_seconds=7200.0, rate=RATE,
+        metrics=("accuracy", "log_loss"),
         shares={"train": 0.5, "dev": 0.1, "validation": 0.2, "test": 0.2},
         catalogue=(
             CatalogueEntry(name="digits", title="Digits", examples=1797, features=64, classes=10,
