@@ -141,7 +141,7 @@ def _estimate(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[s
         nodes["preliminary"] = min(nodes["preliminary"], round((1 + DEBUGS_A_DRAFT) * search.num_drafts))
         if planned:
             nodes["ablation"] = min(nodes["ablation"], round((1 + FAILED) * planned))
-    tuned = 2 * bool(plan.tuned_arms)  # nodes with the chosen settings, whose code nobody writes
+    tuned = (1 + most) * bool(plan.tuned_arms)  # nodes with the chosen settings, whose code nobody writes
     nodes["tuning"] = nodes["tuning"] if most and tuned else 0
     written = sum(nodes.values()) + missing * (1 + LATE_DEBUGS * most)
     searched = written + tuned
