@@ -13,10 +13,10 @@ from pydantic import Field
 from record.cells import CellStatus, all_cells
 from record.claims.means import trusted_replicates, winner
 from record.fold.state import RunState
+from record.nouns.cells import Training
 from record.nouns.data import MetricSpec
 from record.nouns.decisions import Extend
 from record.nouns.frozen import Frozen
-from record.nouns.nodes import CellRun
 from record.nouns.tuning import Hyperparameter, Tuning
 from record.tuning import EQUAL, Chosen, Effort, TrialResult, chosen, efforts, expected_best, results, widened
 
@@ -118,7 +118,7 @@ class Parity(Frozen):
 
 
 def parity_of(state: RunState) -> tuple[Parity, ...]:
-    """The compared arms side by side, as the host saw them; empty where no replicate measures by cells."""
+    """The compared arms side by side, as the sandbox counted; empty where no replicate measures by cells."""
     best, plan = winner(state), state.data_plan
     if best is None or plan is None:
         return ()
@@ -133,15 +133,17 @@ def _parity(arm: str, lines: Iterable[CellStatus]) -> Parity | None:
     runs = [one.run for one in lines if one.outcome in ("measured", "taken over") and one.run is not None]
     if not runs:
         return None
-    return Parity(arm=arm, cells=len(runs), seconds=fmean(run.seconds for run in runs),
-                  **{name: _mean(runs, name) for name in QUANTITIES[:3]})
+    counts = [run.training or Training() for run in runs]
+    return Parity(
+        arm=arm, cells=len(runs), seconds=fmean(run.seconds for run in runs), steps=_mean(one.steps for one in counts),
+        rows=_mean(one.rows for one in counts), parameters=_mean(one.parameters for one in counts))
 
 
-def _mean(runs: Iterable[CellRun], name: str) -> float | None:
-    """The mean of what cells count; None unless all of them do."""
-    values: list[int | None] = [getattr(run, name, None) for run in runs]
-    known = [value for value in values if value is not None]
-    return fmean(known) if len(known) == len(values) else None
+def _mean(values: Iterable[int | None]) -> float | None:
+    """The mean of what was counted in every cell; None where it was not in one of them."""
+    found = [*values]
+    known = [value for value in found if value is not None]
+    return fmean(known) if len(known) == len(found) else None
 
 
 def disparities(state: RunState, rows: Sequence[Parity]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:

@@ -16,7 +16,7 @@ from record.events.searching import (
     Settled,
     Unsealed,
 )
-from record.nouns.cells import Cell
+from record.nouns.cells import Cell, Training
 from record.nouns.decisions import Expand, Extend
 from record.nouns.nodes import Attempt, CellRun, NodeKind, StageName, node_id
 from record.nouns.tuning import Anchor, Hyperparameter, Setting, Trial, Tuning
@@ -43,7 +43,9 @@ class Study(Story):
         node, runs = node_id(self.k), [
             ran(one, value, seconds=2.0 + (one.arm == "smooth"), n=self.k)
             for one, value in zip(cells, values, strict=True)]
-        runs = [run.model_copy(update={"key": key_of(one) + str(self.k)}) for run, one in zip(runs, cells, strict=True)]
+        runs = [run.model_copy(update={
+            "key": key_of(one) + str(self.k), "training": Training(steps=100, rows=3200 + 800 * (one.arm == "smooth"))})
+            for run, one in zip(runs, cells, strict=True)]
         self.tell(
             Decided(k=self.k, action=Expand(stage=stage, kind=kind, parent=parent, seed=seed, trials=tuple(trials))),
             Proposed(node=node, decision=self.k, title="t", plan="p", varies="", source_sha256="0"),

@@ -50,7 +50,7 @@ def test_the_appendix_has_what_each_arm_was_given_and_what_was_chosen() -> None:
                   "smooth & 3 & 2 & 18 & 1.25 & 1.50 & stale: not tuned on the reported code",
                   r"smooth & 3 & learning\_rate & 0.0011 & 0.01 & 0.0001 to 0.1, log & Adam's paper",
                   r"learning\_rate] now 0.0001 to 0.1, after a choice of smooth", "proposed by TPE after a few",
-                  "smooth & 5 & -- & -- & -- & 3 & seconds (against plain)",
+                  "smooth & 5 & 100 & 4000 & -- & 3 & rows, seconds (against plain)",
                   "n0003 & n0001 & trial & good & 1 & 3 trials"):
         assert words in text, words
     assert r"\pm$ \setup{anchor.digits.log_loss.plain.tolerance}" in whole
@@ -74,7 +74,7 @@ def test_the_text_must_tell_what_is_unequal_stale_or_unanchored() -> None:
     lines = " ".join(disclosures(STALE, CLAIMS.means))
     for words in ("not tuned with equal effort: plain got less", "hyperparameters of smooth were not tuned, as far",
                   r"plain reaches \result{test/digits/log_loss/plain.mean}",
-                  "smooth and plain are not equal in seconds;"):
+                  "smooth and plain are not equal in rows and seconds;"):
         assert words in lines, words
     assert [one.verdict for one in CLAIMS.differences] == ["improved, stale tuning, unanchored"]
     assert STALE.data_plan is not None
