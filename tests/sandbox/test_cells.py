@@ -54,7 +54,8 @@ def run(cell):
     base = lab.shared("base", lambda: {"drawn": np.random.rand(3), "seed": lab.seed})
     condition = cell.condition
     assert lab.shared("captured", lambda: condition) == condition
-    assert dict(**cell.setting) == {"rate": 0.1} and "other" not in cell.setting
+    assert dict(**cell.setting) == {"rate": 0.1} and "other" not in cell.setting and cell.setting.get("other", 3) == 3
+    assert cell.setting | {"other": 3} == {"other": 3} | cell.setting == {"rate": 0.1, "other": 3}
     assert lab.shared("rate 0.1", lambda: cell.setting["rate"]) == 0.1
     if cell.arm == "unset":
         cell.setting["other"]

@@ -55,7 +55,8 @@ class _Given(Cell):
 
 
 class _Setting(Mapping[str, Any]):
-    """The hyperparameters that the program is handed: read-only, and a name that the arm does not have is an error."""
+    """The hyperparameters that the program is handed: read-only; a name that the arm does not have is an error, unless
+    `get` names what to take then."""
 
     def __init__(self, arm: str, values: Mapping[str, Any]) -> None:
         self._arm, self._values = arm, dict(values)
@@ -68,6 +69,15 @@ class _Setting(Mapping[str, Any]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._values
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self._values else default
+
+    def __or__(self, more: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self, **more}
+
+    def __ror__(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        return {**before, **self}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
