@@ -49,7 +49,7 @@ class Caveats:
         self._state = state
         self._unanchored = {one.anchor.arm for one in anchored(plan, claims) if one.missed}
         # before the stage of tuning is over, no setting is expected to be tuned
-        tunes = plan is not None and bool(plan.tuned_arms) and bool(state.owed) and state.stages["tuning"].settled
+        tunes = claims and plan is not None and plan.tuned_arms and state.owed and state.stages["tuning"].settled
         self._found = results(state) if tunes else None
         self._stale: dict[str, frozenset[str]] = {}
 

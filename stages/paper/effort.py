@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from record.claims.caveats import Caveats, anchored
-from record.claims.means import Claim, winner
+from record.claims.caveats import anchored
+from record.claims.means import Claim
 from record.effort import Account, ArmTuning, account_of, disparities, parity_of
 from record.fold.state import RunState
 from record.nouns.frozen import Scalar
@@ -33,7 +33,7 @@ def effort_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
         "notes": _notes, "setting_rows": _setting_rows, "sampler_said": SAMPLERS,
         "parity": [(one, [_count(x) for x in (one.steps, one.rows, one.parameters)]) for one in rows],
         "disparities": unequal, "anchored": anchored(state.data_plan, claims),
-        "stale": sorted(Caveats(state, claims).stale(winner(state) or "")),
+        "stale": [one.arm for one in account.arms if one.chosen is not None and one.chosen.stale] if account else [],
         "differs": {arm: "; ".join(f"{', '.join(what)} (against {other})" for name, other, what in unequal
                                    if name == arm) for arm, _, _ in unequal},
         "curves": drawn(curves, across="trials", up=words(account.metric.title or account.metric.name))
