@@ -27,7 +27,7 @@ def disagreements(state: RunState) -> Iterator[tuple[str, str]]:
             yield name, f"its attempt and what it owes differ in {', '.join(sorted(map(str, absent)))}"
         for line in attempt.cells:
             yield from ((name, f"{line.cell}: {why}") for why in _line(state, node, line, keys.get(line.cell)))
-        yield from ((name, why) for why in _values(state, attempt, trial=node.kind == "trial"))
+        yield from ((name, why) for why in _values(state, attempt, trial=node.tries))
 
 
 def _taken(state: RunState, name: str, key: str, run: str) -> Iterator[str]:

@@ -34,7 +34,7 @@ STATUS: dict[NodeStatus, Mark] = {
 }
 KIND: dict[NodeKind, str] = {
     "draft": "blue", "debug": "red", "improve": "green", "trial": "dim", "tune": "yellow", "ablate": "magenta",
-    "replicate": "dim", "aggregate": "cyan",
+    "replicate": "dim", "aggregate": "cyan", "rung": "dim",
 }
 BEST, PATH = Mark("★", "*", "bold yellow"), Mark("•", "'", "yellow")
 

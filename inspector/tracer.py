@@ -16,6 +16,7 @@ from record.claims.means import paper_claims
 from record.claims.printing import printed, setups
 from record.fold.state import RunState
 from record.folder import RunFolder
+from record.ladder import reference_claims
 from record.typeset import as_read
 
 NEAREST = 5
@@ -41,7 +42,7 @@ class Tracer:
     def __init__(self, state: RunState, folder: RunFolder, *, run: str) -> None:
         """`run` names the folder in commands."""
         self._state, found = state, paper_claims(state)
-        self._known = {one.key: one for one in (*found, *differences(state, found))}
+        self._known = {one.key: one for one in (*found, *differences(state, found), *reference_claims(state))}
         self._texts = [(claim, {key: as_read(text) for key, text in printed([claim]).items()})
                        for claim in self._known.values()]
         """Of each claim what its forms print, by their keys."""

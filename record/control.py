@@ -152,7 +152,7 @@ def _about_a_mark(state: RunState, node: Node, command: Commanded) -> str | None
         return f"{node.id} already has this mark" if MARKED + command.text in node.suspect else None
     if node.closed:
         return f"{node.id} is already closed"
-    if node.kind in ("replicate", "aggregate"):
+    if node.kind in ("replicate", "aggregate", "rung"):
         return f"{node.id} is a {node.kind}: nothing builds on it anyway"
     if state.stages[node.stage].best == node.id:
         return (f"{node.stage} settled on {node.id}, and the stages after it build on it: branch from another node, or "

@@ -90,8 +90,9 @@ def too_late(action: Action, state: RunState, settings: SearchSettings, *, left:
         return None
     view = view_of(state, action.stage, Seen(through=state.last_decision), settings=settings)
     seconds = expected_seconds(action, view)
-    if action.kind == "replicate":
-        return None if seconds <= left else f"{left:.0f} s are left, and a replicate is expected to run {seconds:.0f} s"
+    if action.kind in ("replicate", "rung"):
+        return None if seconds <= left else (
+            f"{left:.0f} s are left, and a {action.kind} is expected to run {seconds:.0f} s")
     running = 1 + sum(node.kind != "aggregate" for node in view.in_flight)
     rounds = ceil(running / settings.num_workers) + ceil(_owed(view, settings) / settings.num_workers)
     needed = 0.0 if view.best is None else rounds * seconds

@@ -16,6 +16,7 @@ from typing import Protocol
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Extend, Wait
 from record.nouns.nodes import Node, NodeKind, StageName
 from search import tuning
+from search.ladder import rung
 from search.replication import of_ablation, owed, replicate_of
 from search.settings import SearchSettings
 from search.tree import View
@@ -75,7 +76,7 @@ class Staged:
 
     def pick(self, view: View, rng: Random) -> Action:
         plan = view.planning == "due" and not view.limited
-        due = ABLATION_PLAN if plan else owed(view, self.settings)
+        due = ABLATION_PLAN if plan else owed(view, self.settings) or rung(view)
         if due is not None:
             return due
         reason = over(view, self.settings)
@@ -88,7 +89,7 @@ class Staged:
         if view.undecided is not None and not view.limited:  # settle close calls
             a, b = view.undecided
             return Wait() if view.asked else Compare(stage=view.stage, a=a, b=b)
-        if view.stage == "ablation" and (view.busy or owed(view, self.settings) is not None):
+        if view.stage == "ablation" and view.busy:
             return Wait()
         return End(reason=reason if view.best is not None else f"{reason}; nothing worked", stage=view.stage)
 

@@ -46,6 +46,7 @@ class SearchSettings(Frozen):
     planned_ablations: int = Field(
         default=5, ge=0, le=12, description="ablations planned before the last stage, which runs them in order; 0: "
                                             "none, it follows the idea's risk factors")
+    ladder: bool = Field(default=True, description="measure two reference arms of the program's own (docs/ladder.md)")
     prune: bool = Field(default=True, description="stop experiments that have no prospect of success (docs/search.md)")
     silent_timeout: float | None = Field(
         default=None, gt=0, description="arrival: seconds without output after which code is stopped; by default "

@@ -9,6 +9,7 @@ from typing import Literal
 
 from record.ablation_results import line_of
 from record.fold.state import RunState, marks_of
+from record.ladder import ladder_space
 from record.nouns.data import DataPlan
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, Extend, Seen, Work, summary_of
 from record.nouns.nodes import STAGES, Node, NodeKind, StageName, StageSummary, node_id
@@ -78,6 +79,8 @@ class View:
     """The same of the whole run alone."""
     without: frozenset[NodeKind] = frozenset()
     """Nodes after the search that the budget has no room for."""
+    ladder: tuple[Hyperparameter, ...] = ()
+    """The space of the ladder's tuned rung (`record.ladder`); empty where there is no ladder."""
     by_cost: bool = False
     """Whether ties may go to the cheaper node; otherwise (`ticket` order) to the earlier one."""
 
@@ -292,7 +295,7 @@ def view_of(
         missing={one.ablation.item: tuple(nodes[node.id] for node in line_of(state, one.ablation.item)
                                           if node.id in nodes) for one in missed if not one.refused},
         limited=state.limited or state.stages[stage].limited, spent=state.limited, without=state.without,
-        by_cost=settings.order == "arrival")
+        by_cost=settings.order == "arrival", ladder=ladder_space(state) if settings.ladder else ())
 
 
 def _planning(state: RunState, earlier: Mapping[int, Action], seen: Seen, settings: SearchSettings) -> Planning:

@@ -14,6 +14,7 @@ from models.roles.planning import PLAN, CatalogueEntry, PlanInputs
 from record.errors import ExpectedFailure
 from record.events.searching import Prepared
 from record.folder import write_file
+from record.ladder import RUNGS
 from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, Scorer
 from record.nouns.idea import GivenAnchor
 from record.nouns.tuning import Tuning
@@ -174,6 +175,8 @@ def _shape(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[
     values = Counter(level.value for level in plan.levels if level.value is not None)
     yield from (f"two levels have the value {value:g}" for value, count in values.items() if count > 1)
     yield from _left_out(plan)
+    yield from (f"the arm name {arm.name!r} is taken by a reference arm of the program: give another one"
+                for arm in plan.arms if arm.name in RUNGS)
     # Told apart by capitals alone, they collide as conditions, keys and headings.
     for noun, each in (("arm", plan.arms), ("level", plan.levels), ("metric", plan.metrics),
                        ("dataset", plan.datasets)):

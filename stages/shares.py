@@ -76,7 +76,7 @@ class RunShares:
         attempts = self.attempt(self.node_seconds) + self.attempt(self.node_seconds * RETRY_FACTOR)
         drawn = self._call(roles.PLOT, roles.VISION) * (self.paper.replots + 1)
         match action:
-            case Expand(kind="replicate" | "trial"):
+            case Expand(kind="replicate" | "trial" | "rung"):
                 return attempts
             case Expand(kind="tune"):
                 return attempts + self._call(roles.FEEDBACK) + drawn

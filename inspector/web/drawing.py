@@ -16,7 +16,7 @@ KIND_SHAPE: Final[Mapping[NodeKind, str]] = {
     "draft": "M0-12A12 12 0 1 1 0 12A12 12 0 1 1 0-12Z", "debug": "M0-14L14 0L0 14L-14 0Z",
     "improve": "M0-14L13.5 10L-13.5 10Z", "trial": "M-8-8H8V8H-8Z", "tune": "M-11-11H11V11H-11Z",
     "ablate": "M-7-12H7L14 0L7 12H-7L-14 0Z", "replicate": "M0-8.5A8.5 8.5 0 1 1 0 8.5A8.5 8.5 0 1 1 0-8.5Z",
-    "aggregate": "M0-13L12.4-4L7.6 10.5H-7.6L-12.4-4Z"}
+    "aggregate": "M0-13L12.4-4L7.6 10.5H-7.6L-12.4-4Z", "rung": "M-11-4H11V4H-11Z"}
 """SVG paths around (0, 0)."""
 MARKS: Final[Mapping[NodeStatus, str]] = {status: mark.symbol for status, mark in STATUS.items()}
 """What stands within a shape, so that a colour is never needed."""

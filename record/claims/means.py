@@ -187,12 +187,12 @@ class Claim(Frozen):
 
 def validation_claims(state: RunState, node: str) -> list[Claim]:
     """Claims over the replicates of a node, on validation data."""
-    return _claims("validation", [(one, one.measurements) for one in trusted_replicates(state, node)])
+    return claims_over("validation", [(one, one.measurements) for one in trusted_replicates(state, node)])
 
 
 def claims_on_test(state: RunState) -> list[Claim]:
     """The claims of the paper, on test data: the winner's conditions, and those that only ablations measured."""
-    return _with_ablations(state, lambda node: _claims(
+    return _with_ablations(state, lambda node: claims_over(
         "test", [(one, state.tests.get(one.id, ())) for one in trusted_replicates(state, node)]))
 
 
@@ -232,7 +232,8 @@ def weakest(grades: Iterable[Grade]) -> Grade:
     return max(grades, key=GRADES.index)
 
 
-def _claims(split: Split, runs: Iterable[tuple[Node, Sequence[Measurement]]]) -> list[Claim]:
+def claims_over(split: Split, runs: Iterable[tuple[Node, Sequence[Measurement]]]) -> list[Claim]:
+    """Final values of one split by dataset, metric and condition, over nodes with different seeds."""
     cells: dict[tuple[str, str, str], list[tuple[Node, Measurement]]] = defaultdict(list)
     for node, measurements in runs:
         for one in measurements:

@@ -100,6 +100,7 @@ def setups(state: RunState) -> dict[str, str]:
     for one in anchored(state.data_plan, ()):
         texts |= {f"{one.key}.value": f"{one.anchor.value:g}", f"{one.key}.tolerance": f"{one.anchor.tolerance:g}",
                   f"{one.key}.source": re.sub(r"[\\{}$]", "", one.anchor.source)}
-    texts["run.nodes"] = str(sum(node.kind not in ("replicate", "trial", "aggregate") for node in state.nodes.values()))
+    texts["run.nodes"] = str(sum(
+        node.kind not in ("replicate", "trial", "aggregate", "rung") for node in state.nodes.values()))
     texts["run.executions"] = str(sum(len(node.attempts) for node in state.nodes.values()))
     return texts

@@ -20,9 +20,10 @@ Phase = Literal[
 """What a run does next: the steps of its state machine, and `done`."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
 """In the order in which a run goes through them."""
-NodeKind = Literal["draft", "debug", "improve", "trial", "tune", "ablate", "replicate", "aggregate"]
+NodeKind = Literal["draft", "debug", "improve", "trial", "tune", "ablate", "replicate", "aggregate", "rung"]
 """`trial`: its parent's program with settings of one arm that are tried; `tune`: with the setting that was chosen for
-each arm; `replicate`: with another seed. No model writes these three."""
+each arm; `replicate`: with another seed; `rung`: the program's own ladder (`record.ladder`). No model writes these
+four."""
 
 
 class BranchStep(Frozen):
@@ -204,6 +205,11 @@ class Node(Frozen):
     def measurements(self) -> tuple[Measurement, ...]:
         """Final validation measurements of the last attempt."""
         return self.attempts[-1].measurements if self.attempts else ()
+
+    @property
+    def tries(self) -> bool:
+        """Whether it tries settings, so that its values are with its cells, and none is its own."""
+        return self.kind == "trial" or (self.kind == "rung" and self.parent is None)
 
     @property
     def plots(self) -> int:

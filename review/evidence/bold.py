@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from record.ladder import RUNGS
 from record.nouns.data import arm_of, level_of
 from record.typeset import ClaimKey, uses
 from review.evidence.violations import Evidence, Violation, shows_difference
@@ -62,7 +63,8 @@ def _not_the_winner(key: ClaimKey, shown: frozenset[str], evidence: Evidence) ->
             if (one.dataset, one.metric, one.better) == key[1:4] and shows_difference(one)}
     others = [one for text in shown or evidence.values if (one := ClaimKey.parse(text)) is not None]
     rivals = {one.condition for one in others if one[:3] == key[:3] and not one.other
-              and level_of(one.condition) == level_of(key.condition) and one.condition != key.condition}
+              and level_of(one.condition) == level_of(key.condition) and one.condition != key.condition
+              and one.condition not in RUNGS}
     if not shown and evidence.plan is not None:  # in running text ablations are no rivals
         compared = {arm.name for arm in evidence.plan.arms if arm.role != "ablation"}
         rivals = {one for one in rivals if arm_of(one) in compared}

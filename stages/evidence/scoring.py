@@ -16,6 +16,7 @@ from record.claims.means import ablations, paper_claims, replicates_of, winner
 from record.events.searching import Probed, Resampled, Suspected, Unsealed
 from record.fold.state import RunState
 from record.folder import read_source
+from record.ladder import rungs
 from record.nouns.data import Measurement
 from record.nouns.decisions import Work
 from record.nouns.nodes import Failure, Finding, Node
@@ -150,8 +151,8 @@ async def score_frozen(bench: Bench) -> None:
 
 
 def frozen(state: RunState) -> list[Node]:
-    """Winner and ablations with their replicates; only nodes that worked."""
+    """Winner and ablations with their replicates, and the rungs; only nodes that worked."""
     best = winner(state)
     tops = ([state.nodes[best]] if best else []) + ablations(state)
-    nodes = [node for top in tops for node in (top, *replicates_of(state, top.id))]
+    nodes = [*(node for top in tops for node in (top, *replicates_of(state, top.id))), *rungs(state)]
     return [node for node in nodes if node.status == "good" and node.attempts and not node.suspect]

@@ -18,6 +18,7 @@ from pathlib import Path
 from record.events.searching import CellExecuted, CellsOwed, Decided
 from record.fold.state import RunState
 from record.folder import read_source, seal
+from record.ladder import cells_of_rung
 from record.nouns.cells import Cell, CellLine
 from record.nouns.data import DataPlan
 from record.nouns.decisions import Expand
@@ -209,7 +210,7 @@ class Grid:
         What is sealed of them together has an index of its own, as the executor wrote it. Of several settings of one
         arm, none is the node's: their values are with the cells.
         """
-        if self._node.kind == "trial":
+        if self._node.tries:
             ran = (self.run_of(cell) for cell in self.keys)
             failure = None if any(run is not None and run.failure is None for run in ran) else outcome.failure
             return replace(outcome, seconds=self._seconds, cells=tuple(map(self._line, outcome.cells)),
@@ -255,7 +256,8 @@ def grid_of(bench: Bench, decided: Decided, view: View) -> Grid | None:
         arms = arms_of(node, bench.plan)
         trials = action.trials if isinstance(action := decided.action, Expand) and node.kind == "trial" else ()
         reads = reads_of(source.get(ENTRY, "")) or {}
-        cells = owed(node, view, plan=bench.plan, trials=trials, reads=reads)
+        cells = cells_of_rung(bench.state, node) if node.kind == "rung" else owed(
+            node, view, plan=bench.plan, trials=trials, reads=reads)
         keys = keys_of(cells, source, arms=arms, bench=bench, view=view)
         bench.recorder.append(CellsOwed(
             node=node.id, cells=tuple(keys), keys=tuple(keys.values()), code=code_of_arms(keys, source, arms=arms),

@@ -102,7 +102,7 @@ def first_choice(state: RunState, point: str, written: Written, folder: RunFolde
     seen = all_results(state)
     view = view_of(state, state.stage, seen)
     parent = view.root if point in STAGES else state.nodes[point]
-    if parent is not None and parent.kind in ("replicate", "aggregate"):
+    if parent is not None and parent.kind in ("replicate", "aggregate", "rung"):
         raise CodeError(f"{parent.id} is a {parent.kind}, and nothing builds on it: branch from its parent, "
                         f"--from {parent.parent}")
     kind = GROWS[state.stage]

@@ -22,10 +22,11 @@ from models.roles.coding import CODE, Program
 from models.roles.figures import PLOT, PlotInputs
 from record.events.searching import Decided, Executed, Judged, Proposed, Suspected
 from record.folder import draft_of, is_full, part_of, read_source, seal, write_source
+from record.ladder import TUNED
 from record.nouns.decisions import Expand
 from record.nouns.nodes import Attempt, Failure, Finding, Node, NodeKind, NodeStatus, NodeStep, Verdict, node_id
 from record.reading import RecordError
-from record.source import PLOTS, setups_of
+from record.source import ENTRY, PLOTS, setups_of
 from review.honesty import check
 from sandbox.job import Artifacts, Job, Outcome, TooLate
 from sandbox.workspace import forget_rescued, rescue_checkpoints
@@ -96,6 +97,18 @@ def varied(action: Expand) -> str:
         f" (at {one.share:g})" if one.share < 1 else "") for one in action.trials)
 
 
+def ladder_program(action: Expand) -> tuple[Program, dict[str, str]]:
+    """The program of the ladder, which is ours: what it is, and its files."""
+    import stages
+
+    text = (Path(stages.__path__[0]) / "ladder" / ENTRY).read_text()
+    tried = sum(one.arm == TUNED for one in action.trials)
+    return Program(
+        title="reference arms of the program's own", varies=f"{tried} settings" if tried else f"seed {action.seed}",
+        plan="What the study is held against: a trivial rule, and boosted trees or a linear model off the shelf, tuned "
+             "with as many trials as an arm of the plan (docs/ladder.md)."), {ENTRY: text}
+
+
 class _Declined(Exception):
     """The author was free to say that nothing is worth trying, and said so; the message is why."""
 
@@ -122,7 +135,7 @@ class _NodeWork:
         doubts = [str(one) for one in self.node.findings if one.suspect]
         if failure is None and doubts:
             failure = Failure(kind="suspect", message="; ".join(doubts))
-        if kind in ("replicate", "trial"):
+        if kind in ("replicate", "trial", "rung"):
             self.judge("buggy" if failure else "good", failure)
             return
         if failure is None:
@@ -164,7 +177,9 @@ class _NodeWork:
         if self.node.source_sha256:
             return
         self.enter("writing")
-        if self.action.kind in REPEATS:
+        if self.action.kind == "rung":
+            added, program, files = (), *ladder_program(self.action)
+        elif self.action.kind in REPEATS:
             added, parent = (), self.parent
             brief = node_brief(self.bench.folder, parent)
             files = brief.files if self.action.kind == "tune" else brief.others
@@ -260,7 +275,7 @@ class _NodeWork:
 
     def findings(self, outcome: Outcome) -> tuple[Finding, ...]:
         """What makes the numbers of code that ran worthless; code that is run again was looked at with its parent's."""
-        if outcome.failure is not None:
+        if outcome.failure is not None or self.action.kind == "rung":
             return ()
         repeats = self.action.kind in REPEATS
         sources = {} if repeats else read_source(self.bench.folder.source(self.node.id))

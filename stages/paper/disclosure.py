@@ -20,6 +20,7 @@ from record.fold.apply import fold
 from record.fold.facts import Ancestor, RoleUsage, total_of
 from record.fold.state import RunState
 from record.folder import RunFolder
+from record.ladder import beaten_by, chosen_settings, first_rung, reference_claims
 from record.nouns.data import Measurement
 from record.nouns.decisions import Action
 from record.nouns.nodes import STAGES, Attempt, Node, StageName
@@ -47,7 +48,7 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
     """
     assert state.started is not None
     drafts = {one.round: one for one in state.drafts}  # the last is recorded again when it is done
-    cells = all_cells(state)
+    cells, first = all_cells(state), first_rung(state)
     primary = state.data_plan.primary.name if state.data_plan else ""
     return to_json({
         "form": 1, "run_version": state.started.version, "paper_version": state.version, "idea": state.started.idea,
@@ -61,6 +62,9 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
             {"k": k, "action": _action(one.action), "seen_through": one.seen.through, "seen_also": one.seen.also}
             for k, one in state.decisions.items()],
         "stages": [_stage(name, state) for name in STAGES], "reported": winner(state),
+        "ladder": {"settings": chosen_settings(state, first.id) if first is not None and first.finished else {},
+                   "values": [claim for claim in reference_claims(state) if claim.name == primary],
+                   "beats every arm on": [one.dataset for one in beaten_by(state)] if state.data_plan else []},
         "comparisons": list(state.compared.values()), "probes": state.probes, "seedless": seedless(state),
         "drafts": [{"round": one.round, "untied": len(one.violations), "findings": len(one.findings),
                     "pages": one.pages, "released": one.round == text} for one in drafts.values()],
@@ -179,7 +183,8 @@ def _metrics(state: RunState, primary: str) -> Iterator[dict[str, object]]:
 
 def _stage(name: StageName, state: RunState) -> dict[str, object]:
     stage = state.stages[name]
-    searched = [node for node in state.stage_nodes(name) if node.kind not in ("replicate", "trial", "aggregate")]
+    searched = [node for node in state.stage_nodes(name)
+                if node.kind not in ("replicate", "trial", "aggregate", "rung")]
     return {"stage": name, "best": stage.best, "reasons": stage.reasons,
             "candidates": sum(node.status == "good" and not node.suspect for node in searched), "tried": len(searched),
             "ended": stage.ended or "", "limited": stage.limited or "",

@@ -31,6 +31,7 @@ from stages.bench import Bench, do_work
 from stages.paper.citations import cite
 from stages.paper.disclosure import disclosure, file_of
 from stages.paper.figures import draw_figures
+from stages.paper.ladder import with_rungs
 from stages.paper.material import write_inputs
 from stages.paper.outline import checked, groups, section_inputs, taken
 from stages.paper.reflection import reflect
@@ -97,6 +98,7 @@ async def release(bench: Bench) -> None:
     """Build the best draft for the last time: released when nothing is untied, else a watermarked DRAFT."""
 
     async def work(_: ModelClient) -> None:
+        await _tell_of_rungs(bench)
         material, best, folder = material_of(bench), best_of(bench.state.drafts), bench.folder
         found = await assess_draft(bench, material, best.draft, "final")
         reasons = reasons_against(found)
@@ -121,6 +123,17 @@ async def release(bench: Bench) -> None:
         write_file(folder.root / "manifest.json", json.dumps(manifest(bench.state, folder), indent=1))
 
     await do_work(bench, bench.state.paper_task("release"), work)
+
+
+async def _tell_of_rungs(bench: Bench) -> None:
+    """Record a version whose abstract says what the writer left out: that a rung of the ladder beats every arm."""
+    before = bench.state.drafts
+    best = best_of(before)
+    draft = with_rungs(best.draft, write_inputs(material_of(bench)).statements)
+    if draft != best.draft:
+        made = await drafted(bench, draft, number=max(one.round for one in before) + 1)
+        bench.recorder.append(made.model_copy(update={
+            "done": best.done, "edits": ("abstract: what the ladder shows, by the program",)}))
 
 
 STEPS: Mapping[Phase, Callable[[Bench], Awaitable[None]]] = {

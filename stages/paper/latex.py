@@ -113,7 +113,7 @@ def aligned(tabular: str, printed: Mapping[str, str]) -> str:
 
 def _extent(cell: str, printed: Mapping[str, str]) -> tuple[int, int, int, int] | None:
     """Digits of a printed number left of its point, whether it has a sign, all digits from there on, and a point."""
-    keys = [use.key for use in uses(cell)]
+    keys = [use.key for use in uses(cell)] if not cell.startswith(r"\multicolumn") else []
     first = ClaimKey.parse(keys[0]) if keys else None
     if first is None or first.form not in ("pm", "mean") or keys[0] not in printed:
         return None

@@ -23,6 +23,7 @@ from record.claims.means import (
 from record.claims.printing import printed, setups
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source
+from record.ladder import RUNGS, reference_claims
 from record.nouns.data import DataPlan, arm_of, level_of
 from record.nouns.figures import FinalFigure
 from record.nouns.papers import Draft
@@ -32,6 +33,7 @@ from review.evidence import LITERALS, Evidence, Value, claims_in, used_keys
 from stages.digests import lines_of
 from stages.paper.appendix import appendix, disclosures
 from stages.paper.citations import library_of, reference
+from stages.paper.ladder import of_rungs
 from stages.paper.latex import escape
 from stages.paper.outline import to_report
 from stages.paper.sources import FigureFile, PaperParts, Table
@@ -63,7 +65,7 @@ class PaperClaims(NamedTuple):
 def claims_of(state: RunState) -> PaperClaims:
     """The claims that the paper may print."""
     means = paper_claims(state)
-    return PaperClaims(means, differences(state, means))
+    return PaperClaims([*means, *reference_claims(state)], differences(state, means))
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ def write_inputs(material: Material) -> WriteInputs:
         references=tuple(map(reference, material.library)), literals=LITERALS,
         page_limit=material.template.page_limit, context=lines_of(state.context), winner_plan=best.plan,
         winner_code=code_of(read_source(material.folder.source(best.id))), disclosures=sentences,
-        statements=to_report(plan, comparisons, sentences, {line.key for line in results}))
+        statements=(*of_rungs(state), *to_report(plan, comparisons, sentences, {line.key for line in results})))
 
 
 def parts_for(material: Material, draft: Draft, *, refused: bool = False) -> PaperParts:
@@ -214,7 +216,7 @@ def _meaning(plan: DataPlan, claim: Claim) -> str:
 
 
 def _condition(plan: DataPlan, arm: str, level: str) -> str:
-    title = next((one.title or one.name for one in plan.arms if one.name == arm), arm)
+    title = RUNGS.get(arm) or next((one.title or one.name for one in plan.arms if one.name == arm), arm)
     at = next((one.title or one.name for one in plan.levels if one.name == level), "")
     return f"{title} at {at}" if at else title
 

@@ -21,6 +21,7 @@ from record.claims.differences import Called
 from record.nouns.data import DataPlan, arm_of, level_of
 from record.nouns.papers import Draft, Section
 from record.typeset import ClaimKey, Use, uses, without_form
+from stages.paper.ladder import untold
 
 _ORDER: tuple[Called, ...] = ("improved", "worsened", "no measurable difference", "unknown")
 _AGAINST: tuple[Called, ...] = ("worsened", "no measurable difference")
@@ -185,7 +186,10 @@ def is_disclosure(one: RequiredStatement) -> bool:
 
 
 def unreported(draft: Draft, inputs: WriteInputs) -> Iterator[str]:
-    """Complaints on primary outcomes against the method of which no section prints a value."""
+    """Complaints on primary outcomes against the method of which no section prints a value, and on rungs of the ladder
+    that beat every arm and of which the abstract prints none."""
+    for item in untold(draft, inputs.statements):
+        yield f"the abstract prints no value of {item.id}, which it has to tell: {item.text}"
     printed = {use for section in draft.sections for use in uses(section.body)}
     claims = {key.claim for use in printed if (key := ClaimKey.parse(use.key)) is not None}
     verdicts = {one.key: one.verdict for one in inputs.comparisons}

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from record.claims.caveats import anchored
 from record.claims.differences import Difference
 from record.claims.means import GRADES, Claim
+from record.ladder import RUNGS
 from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, arm_of
 from stages.paper.latex import recorded, row, words
 from stages.paper.sources import Table
 
 CONSTANT = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
 """What a caption says where `record.claims.means.Claim.constant` holds."""
+REFERENCES = (" References are models of the program's own, tuned with as many trials as an arm of the study; no "
+              "part of the comparisons.")
 COMPARED = "The appendix has the paired differences, with corrected verdicts."
 
 
@@ -31,12 +34,14 @@ def tables(claims: Sequence[Claim], plan: DataPlan, facts: Sequence[DatasetFacts
     made: list[Table] = []
     if compared:
         chosen = [one for one in primary if one in compared]
-        tabular = _wide(chosen, titles)
+        references = [one for one in primary if one.arm in RUNGS]
+        tabular = _wide(chosen, titles, references)
         made.append(Table("main", tabular, (
             f"{titles.metric(plan.primary)} on {split} data ({_direction(plan.primary)}): mean $\\pm$ standard "
             f"deviation over $n$ replicates with different seeds, and in brackets the {recorded('95%')} Student $t$ "
             f"interval of the mean: the variation due to retraining, not to the choice of test examples. {COMPARED}"
-            f"{_notes(tabular, chosen, titles)}{_caveats(plan, claims, differences, titles)}")))
+            f"{_notes(tabular, chosen, titles)}{_caveats(plan, claims, differences, titles)}"
+            f"{REFERENCES if references else ''}")))
     metrics = [metric for metric in plan.metrics[1:] if any(one.name == metric.name for one in compared)]
     if metrics:
         shown = [one for one in compared if one.name in {metric.name for metric in metrics}]
@@ -88,8 +93,8 @@ def _caveats(plan: DataPlan, claims: Sequence[Claim], differences: Sequence[Diff
     return "".join(notes)
 
 
-def _wide(chosen: Sequence[Claim], titles: _Titles) -> str:
-    """Arms side by side where two fit, else one row an arm."""
+def _wide(chosen: Sequence[Claim], titles: _Titles, references: Sequence[Claim]) -> str:
+    """Arms side by side where two fit, else one row an arm; under those of a dataset a line for each reference."""
     arms = [arm for arm in titles.arms if any(one.arm == arm for one in chosen)]
     wide = len(arms) <= 2
 
@@ -101,6 +106,11 @@ def _wide(chosen: Sequence[Claim], titles: _Titles) -> str:
                 yield titles.level(level), *_values(cells, titles), _counts(cells)
             for k, (one, value) in enumerate(zip(found, _values(found, titles), strict=True) if not wide else ()):
                 yield "" if k else titles.level(level), titles.arm(one.arm), value, _counts([one])
+        for one in references:
+            if one.dataset == here[0].dataset:
+                first = (titles.arm(one.arm),) if wide else ("", titles.arm(one.arm))
+                value = rf"\multicolumn{{{len(arms)}}}{{c}}{{{_value(one)}}}" if wide and len(arms) > 1 else _value(one)
+                yield *first, value, _counts([one])
 
     head = (titles.factor, *map(titles.arm, arms), "$n$") if wide else (
         titles.factor, "Arm", r"Mean $\pm$ sd [interval]", "$n$")
@@ -195,7 +205,7 @@ class _Titles:
 
     def arm(self, name: str) -> str:
         arm = self._arms.get(name)
-        return self._capital((arm.title if arm else "") or words(name).replace("-", " "))
+        return self._capital((arm.title if arm else RUNGS.get(name, "")) or words(name).replace("-", " "))
 
     def level(self, name: str) -> str:
         return recorded(self._levels.get(name, name))

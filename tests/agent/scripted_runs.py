@@ -40,7 +40,7 @@ FLAGS = {
     "seed": 5, "search.num_workers": 1, "search.num_drafts": 1, "search.num_seeds": 2, "search.max_seeds": 2,
     "search.preliminary.nodes": 2, "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.ablation.nodes": 1,
     "paper.reflections": 1, "paper.citation_rounds": 0, "paper.missing_ablations": 0, "paper.judge": "false",
-    "sandbox.isolation": "auto"}
+    "search.ladder": False, "sandbox.isolation": "auto"}
 
 class Killed(BaseException):
     """Stands for a SIGKILL: nothing is caught, nothing more is recorded."""

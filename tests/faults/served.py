@@ -35,8 +35,8 @@ from tests.stages.small_study import IDEA, small_model
 SMALL = {
     "seed": 3, "sandbox.timeout": 60, "search.order": "ticket", "search.window": 4, "search.num_workers": 2,
     "search.num_drafts": 1, "search.num_seeds": 2, "search.max_seeds": 2, "search.preliminary.nodes": 2,
-    "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.ablation.nodes": 1, "paper.reflections": 1,
-    "models.name": "openai:some-model", "models.timeout": 3, "models.outage_timeout": 0,
+    "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.ablation.nodes": 1, "search.ladder": False,
+    "paper.reflections": 1, "models.name": "openai:some-model", "models.timeout": 3, "models.outage_timeout": 0,
 }
 """A run of ten nodes and some 26 answers."""
 

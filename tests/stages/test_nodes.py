@@ -36,7 +36,7 @@ def search(
         good = drawn(job) if job.mode == "plot" else Outcome(seconds=1, measurements=measured(0.5))
         return 0.0, script(job) or good
 
-    settings = SearchSettings(num_workers=2, lookahead=0, agenda=StageLimits(nodes=nodes, num_seeds=0),
+    settings = SearchSettings(num_workers=2, lookahead=0, ladder=False, agenda=StageLimits(nodes=nodes, num_seeds=0),
                               preliminary=StageLimits(num_seeds=0), tuning=StageLimits(num_seeds=0))
     answers = SlowModel(model or program_or_plots, 0.0)
     return bench_for(tmp_path, answers, ScriptedExecutor(run, slots=2), settings), jobs

@@ -36,7 +36,7 @@ SMALL = {
     "seed": 3, "sandbox.timeout": 60, "sandbox.isolation": "auto", "search.order": "ticket", "search.window": 4,
     "search.num_workers": 2, "search.num_drafts": 2, "search.num_seeds": 2, "search.max_seeds": 2,
     "search.preliminary.nodes": 3, "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.ablation.nodes": 1,
-    "paper.reflections": 1,
+    "search.ladder": False, "paper.reflections": 1,
 }
 
 
@@ -74,7 +74,7 @@ def tree(state: RunState) -> list[tuple[object, ...]]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("runs")
     with kept_executions():
-        code = start(runs, "whole", small_settings())
+        code = start(runs, "whole", small_settings(search__ladder=True))
     assert code == 0, read_state(runs / "whole").ended
     return runs / "whole"
 
