@@ -75,7 +75,7 @@ def scripted_cells(unit: float, places: int, lengths: tuple[float, ...] = LENGTH
     def cell(job: Job, one: Cell) -> tuple[float, CellOutcome]:
         k = begun.setdefault(job.name, len(begun))
         seconds = lengths[k % len(lengths)] * unit / CELLS
-        return seconds, CellOutcome(one, seconds, measurements=(Measurement(
+        return seconds, CellOutcome(seconds, cell=one, measurements=(Measurement(
             name="log_loss", value=0.5 - 0.0001 * k, condition=one.condition, dataset=one.dataset, split="validation",
             seed=one.seed, grade="computed"),))
 

@@ -74,7 +74,7 @@ def carried_out(study: PlantedStudy, folder: Path) -> RunState:
     def cell(job: Job, one: Cell) -> tuple[float, CellOutcome]:
         found = measured(study, one, dict(job.settings[one]), "validation")
         lost = None if found else Failure(kind="diverged", message="a value was not finite")
-        return 0.0, CellOutcome(one, 1.0, lost, measurements=(found,) if found else ())
+        return 0.0, CellOutcome(1.0, lost, cell=one, measurements=(found,) if found else ())
 
     async def run() -> None:
         research = Research(bench)

@@ -176,7 +176,7 @@ def best_of(study: Sequence[TrialResult], plan: DataPlan) -> TrialResult | None:
     return max(whole, key=lambda one: (known[one.number, one.share], -one.number), default=None)
 
 
-EDGE = 0.05
+EDGE = 0.1
 """A value lies at the edge of a range where it is nearer to its end than this share of the range."""
 
 

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from record.nouns.cells import Cell
@@ -24,7 +24,7 @@ from sandbox.execution import Execution, Script
 from sandbox.gpu_leases import Lease
 from sandbox.isolation.limits import oom_kills
 from sandbox.isolation.mounts import StartOptions
-from sandbox.job import CellOutcome, Job, Outcome
+from sandbox.job import CellOutcome, Job, Outcome, Result
 from sandbox.kernels import Kernel
 from sandbox.monitor import Monitor, Usage
 from sandbox.output import OUTPUT_CHARS, LiveOutput
@@ -206,12 +206,8 @@ def _lighten(folder: Path) -> None:
 
 
 def _of_cell(cell: Cell, outcome: Outcome, execution: Execution) -> CellOutcome:
-    return CellOutcome(
-        cell, outcome.seconds, outcome.failure, measurements=outcome.measurements, said=outcome.said,
-        arrays=outcome.arrays, sealed=outcome.sealed, artifacts=outcome.artifacts,
-        curves_sha256=outcome.curves_sha256, stdout_tail=outcome.stdout_tail, resumed=outcome.resumed,
-        peak_host_bytes=outcome.peak_host_bytes, peak_gpu_bytes=outcome.peak_gpu_bytes,
-        training=None if outcome.resumed else execution.training)
+    result = {one.name: getattr(outcome, one.name) for one in fields(Result)}
+    return CellOutcome(**result, cell=cell, training=None if outcome.resumed else execution.training)
 
 
 def _of_system(execution: Execution, kills: int) -> Execution:

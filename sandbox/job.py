@@ -74,28 +74,41 @@ class Artifacts:
 
 
 @dataclass(frozen=True)
-class CellOutcome:
+class Result:
+    """What one execution came to, of a cell or of a whole job; files are under its folder."""
+
+    seconds: float
+    """Wall clock of the code alone."""
+    failure: Failure | None = None
+    measurements: tuple[Measurement, ...] = ()
+    """Final validation values, scored on the host where predictions were submitted."""
+    said: tuple[Measurement, ...] = ()
+    """Final values that the code itself gave of train and dev."""
+    arrays: dict[str, str] = field(default_factory=dict[str, str])
+    """File under arrays/ -> sha256; of a cell the names end in `__<cell.place>`."""
+    sealed: dict[str, str] = field(default_factory=dict[str, str])
+    """Test predictions, unscored: file -> sha256."""
+    artifacts: dict[str, str] = field(default_factory=dict[str, str])
+    """File under artifacts/ -> sha256."""
+    curves_sha256: str | None = None
+    """Of measurements.jsonl, which holds every value with a step."""
+    stdout_tail: str = ""
+    peak_host_bytes: int | None = None
+    """Most resident memory of the kernel and all that it started (see `sandbox.monitor`); None where not measured."""
+    peak_gpu_bytes: int | None = None
+    """Most memory on leased GPUs, summed over them; None without one, or where the driver does not tell."""
+    resumed: bool = False
+    """Whether a checkpoint of an earlier attempt was at hand: then `seconds` are not those of the whole."""
+
+
+@dataclass(frozen=True)
+class CellOutcome(Result):
     """What one execution of a cell came to: a `CellRun` (record.nouns.nodes) but for its id and key.
 
     A cell that met its memory limit is executed twice; each execution has an outcome of its own.
     """
 
-    cell: Cell
-    seconds: float
-    """Wall clock of the code alone."""
-    failure: Failure | None = None
-    measurements: tuple[Measurement, ...] = ()
-    """Final values, validation only."""
-    said: tuple[Measurement, ...] = ()
-    arrays: dict[str, str] = field(default_factory=dict[str, str])
-    """File under arrays/ -> sha256; the names end in `__<cell.place>`."""
-    sealed: dict[str, str] = field(default_factory=dict[str, str])
-    artifacts: dict[str, str] = field(default_factory=dict[str, str])
-    curves_sha256: str | None = None
-    stdout_tail: str = ""
-    peak_host_bytes: int | None = None
-    peak_gpu_bytes: int | None = None
-    resumed: bool = False
+    cell: Cell = field(kw_only=True)
     training: Training | None = None
     """None where nothing was seen of it, or it went on from a checkpoint: then the rest alone was."""
 
@@ -176,34 +189,11 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What an execution left behind. Paths are under the job's folder.
+class Outcome(Result):
+    """What a job came to. Of one of cells, the folder holds what all measured cells left, as if one script had, and
+    `failure` is None where every arm was measured somewhere and no cell failed by an exception of its code."""
 
-    Of a job of cells, the folder holds what all measured cells left, as if one script had, and `failure` is None where
-    every arm was measured somewhere and no cell failed by an exception of its code.
-
-    `measurements` are final validation values, scored on the host where predictions were submitted. Every value with
-    a step is in `folder/measurements.jsonl`. `sealed` are test predictions, unscored (file -> sha256).
-    """
-
-    seconds: float
-    failure: Failure | None = None
-    measurements: tuple[Measurement, ...] = ()
-    said: tuple[Measurement, ...] = ()
-    """Final values that the code itself gave of train and dev."""
-    arrays: dict[str, str] = field(default_factory=dict[str, str])
-    sealed: dict[str, str] = field(default_factory=dict[str, str])
-    curves_sha256: str | None = None
     figures: tuple[Figure, ...] = ()
-    artifacts: dict[str, str] = field(default_factory=dict[str, str])
-    """File under artifacts/ -> sha256."""
-    stdout_tail: str = ""
-    peak_host_bytes: int | None = None
-    """Most resident memory of the kernel and all that it started (see `sandbox.monitor`); None where not measured."""
-    peak_gpu_bytes: int | None = None
-    """Most memory on leased GPUs, summed over them; None without one, or where the driver does not tell."""
-    resumed: bool = False
-    """Whether a checkpoint of an earlier attempt was at hand: then `seconds` are not those of the whole."""
     cells: tuple[CellLine, ...] = ()
     """What became of each of `Job.cells`, in that order. Those of `Job.ready` are `measured`, with the seconds that
     `Job.expected` has of them; ids and nodes are for the caller to fill in."""

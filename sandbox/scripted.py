@@ -92,7 +92,7 @@ class ScriptedExecutor:
         await self._pause(min(delay, limit))
         if delay > limit:
             failure = from_timeout(limit, stopped=True, traceback=(), folder=job.folder)
-            return CellOutcome(cell, limit, failure)
+            return CellOutcome(limit, failure, cell=cell)
         return replace(outcome, seconds=outcome.seconds or delay)
 
     async def _held(self, work: Callable[[], Coroutine[Any, Any, None]], *, alone: bool = False) -> None:

@@ -20,7 +20,7 @@ from record.events.running import Limited
 from record.events.searching import Decided
 from record.fold.state import RunState
 from record.log import Recorder
-from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Seen, Wait, summary_of
+from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Extend, Seen, Wait, summary_of
 from record.nouns.nodes import STAGES, StageName
 from search.limits import Limits, Refusal, Room, expected_seconds, nothing_worked_yet
 from search.policy import Policy
@@ -115,7 +115,7 @@ class Scheduler:
             self.recorder.append(decided)
             if isinstance(action, End):
                 return decided
-            if not isinstance(action, Wait):
+            if not isinstance(action, Wait | Extend):  # both are done with their decision
                 self._start(decided)
         return None
 

@@ -62,7 +62,7 @@ class Caveats:
 
     def stale(self, node: str) -> frozenset[str]:
         """The arms whose setting was tuned on other code than that of a node."""
-        if self._found is None or node not in self._state.owed:
+        if self._found is None or node not in self._state.owed or node not in self._state.nodes:
             return frozenset()
         if node not in self._stale:
             settings = chosen(self._state, node, self._found)

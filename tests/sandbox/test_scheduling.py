@@ -43,7 +43,7 @@ def executor_of(
         value = Measurement(name="size", value=1.0, condition=one.condition, dataset=one.dataset, split="validation",
                             seed=one.seed, grade="logged")
         return seconds[one.arm] * UNIT, CellOutcome(
-            one, 0.0, (failures or {}).get(one.name), measurements=(value,))
+            0.0, (failures or {}).get(one.name), cell=one, measurements=(value,))
 
     def plain(job: Job) -> tuple[float, Outcome]:
         raise ExecutorError("none of these jobs is a plain script")
@@ -176,7 +176,7 @@ def test_kernels_that_die_end_the_job(tmp_path: Path) -> None:
     for _ in range(DEATHS):
         found = schedule.take()
         assert found is not None
-        outcome = CellOutcome(found[0], 1.0, Failure(kind="died", message="gone"))
+        outcome = CellOutcome(1.0, Failure(kind="died", message="gone"), cell=found[0])
         schedule.ended(found[0], Ran(outcome, tmp_path, kernel_died=True, first=True), tmp_path, alone=False)
     assert schedule.take() is None
     schedule.finish()

@@ -68,7 +68,7 @@ def agenda(
         values = tuple(one.model_copy(update={"seed": cell.seed, "condition": cell.condition})
                        for one in measured(0.5) if one.arm == cell.arm)
         failure = script(cell)
-        return 0.0, CellOutcome(cell, 1.0, failure, measurements=() if failure else values)
+        return 0.0, CellOutcome(1.0, failure, cell=cell, measurements=() if failure else values)
 
     def plots(job: Job) -> tuple[float, Outcome]:
         return 0.0, drawn(job)
