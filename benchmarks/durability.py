@@ -2,9 +2,10 @@
 
 And the small study over HTTP, killed right after the first event of each kind, and five times at random moments.
 
-And a study of cells, killed fifty times at random moments amid its cells (`benchmarks.cell_kills`).
+And a study of cells, killed fifty times at random moments amid its cells, and twenty times while it is tuned
+(`benchmarks.cell_kills`).
 
-    python -m benchmarks.durability [--out FILE] [--runs DIR] [--small | --cells]
+    python -m benchmarks.durability [--out FILE] [--runs DIR] [--small | --cells | --tuning]
 
 Prints one JSON object. `kill -9` is sent once in each stage and once while the paper is written; after each the run is
 resumed. Compared are trees, measurements, claims and the text of the paper; counted are attempts that ran twice and
@@ -25,7 +26,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.cell_kills import celled_kills, cells_hold
+from benchmarks.cell_kills import IN_TUNING, celled_kills, cells_hold
 from record.claims.means import paper_claims
 from record.events import Event
 from record.fold.state import RunState
@@ -150,15 +151,20 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="only the small study")
     parser.add_argument("--runs", type=Path, default=Path(tempfile.mkdtemp(prefix="durability-")))
     parser.add_argument("--cells", action="store_true", help="only the study of cells")
+    parser.add_argument("--tuning", action="store_true", help="only the study of cells while it is tuned")
     parser.add_argument("--seed", type=int, default=0, help="of the moments at which the study of cells is killed")
     given = parser.parse_args()
     if given.cells:
         celled = celled_kills(given.runs / "cells", seed=given.seed)
         return told(celled, given.out, cells_hold(celled))
+    if given.tuning:
+        tuned = celled_kills(given.runs / "tuning", kills=IN_TUNING, seed=given.seed, tuning=True)
+        return told(tuned, given.out, cells_hold(tuned))
     small = small_killed(given.runs / "small")
     if given.small:
         return told(small, given.out, small_holds(small))
     celled = celled_kills(given.runs / "cells", seed=given.seed)
+    tuned = celled_kills(given.runs / "tuning", kills=IN_TUNING, seed=given.seed, tuning=True)
     first, seconds = run(given.runs, "first")
     one, seconds_one = run(given.runs, "one-worker", workers=1)
     other, _ = run(given.runs, "other-seed", seed=2)
@@ -166,7 +172,8 @@ def main() -> int:
     reference, single, seeded, resumed = (read_state(folder) for folder in (first, one, other, broken))
     twice_done = twice(read_events(broken / "run.db"))
     report: dict[str, Any] = {
-        "small": small, "cells": celled, "nodes": len(reference.nodes), "answers": len(reference.answers),
+        "small": small, "cells": celled, "tuning": tuned,
+        "nodes": len(reference.nodes), "answers": len(reference.answers),
         "seconds_ratio_one_to_two_workers": round(seconds_one / seconds, 3),
         "same_tree_one_worker": tree(single) == tree(reference),
         "same_claims_one_worker": claims(single) == claims(reference),
@@ -180,7 +187,8 @@ def main() -> int:
         "exit_codes": [state.ended and state.ended.exit_code for state in (reference, single, seeded, resumed)],
     }
     held = all(value for key, value in report.items() if key.startswith(("same", "other")))
-    return told(report, given.out, held and small_holds(small) and cells_hold(celled) and not any(twice_done.values()))
+    return told(report, given.out, held and small_holds(small) and cells_hold(celled) and cells_hold(tuned)
+                and not any(twice_done.values()))
 
 
 def told(report: dict[str, Any], out: Path | None, held: bool) -> int:

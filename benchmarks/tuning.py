@@ -4,8 +4,10 @@
     python -m benchmarks.tuning --run RUN                         effort of every arm of a finished run
 
 Prints one JSON object. Scheduler, policy, nodes, scheduling of cells, record and claims are those of a run; a learner
-stands where a kernel would, and its test values where sealed predictions would be scored. Ends with 1 where more than
-two of 30 under-tuned baselines, or fewer than 24 of 30 true gains, are called improved (in proportion).
+stands where a kernel would, and its test values where sealed predictions would be scored. For reference, `untuned` is
+what the same comparison says of both arms at their defaults. Ends with 1 where more than two of 30 under-tuned
+baselines, or fewer than 24 of 30 true gains, are called improved (in proportion), or where a study is not searched the
+same with one, two and four slots.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
+from statistics import fmean
 from typing import Any
 
 from pydantic import BaseModel
@@ -28,7 +32,7 @@ from benchmarks.studies import SlowModel, drawn, new_bench
 from models.backend import ModelRequest
 from models.roles.coding import CodeInputs, Program
 from record.claims.differences import differences
-from record.claims.means import claims_on_test, detectable, replicates_of, winner
+from record.claims.means import LEVEL, claims_on_test, detectable, p_value, replicates_of, winner
 from record.edits import File
 from record.events.searching import Unsealed
 from record.fold.state import RunState
@@ -37,7 +41,7 @@ from record.nouns.data import Measurement, Split
 from record.nouns.nodes import STAGES, Failure
 from record.nouns.tuning import Setting
 from record.reading import read_state
-from record.tuning import EQUAL, chosen, efforts
+from record.tuning import EQUAL, chosen, efforts, results
 from sandbox.job import CellOutcome, Job
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings, StageLimits
@@ -63,26 +67,28 @@ def answered(request: ModelRequest) -> BaseModel:
 
 def measured(study: PlantedStudy, cell: Cell, setting: Setting, split: Split) -> Measurement | None:
     """What a cell scores; None where training diverges."""
-    value = study.value(cell.arm, setting, seed=cell.seed, split=split)
+    value = study.value(cell.arm, setting, seed=cell.seed, split=split, level=cell.level)
     return Measurement(name=study.plan.primary.name, value=value, condition=cell.condition, dataset=cell.dataset,
                        split=split, seed=cell.seed, grade="scored") if math.isfinite(value) else None
 
 
-def carried_out(study: PlantedStudy, folder: Path) -> RunState:
-    """The study from its first draft to its scored test values."""
+def carried_out(study: PlantedStudy, folder: Path, *, slots: int = 2, pace: float = 0.0) -> RunState:
+    """The study from its first draft to its scored test values; cells take up to `pace` seconds, as chance has it."""
+    rng = Random(slots)
 
     def cell(job: Job, one: Cell) -> tuple[float, CellOutcome]:
         found = measured(study, one, dict(job.settings[one]), "validation")
         lost = None if found else Failure(kind="diverged", message="a value was not finite")
-        return 0.0, CellOutcome(1.0, lost, cell=one, measurements=(found,) if found else ())
+        return pace * rng.random(), CellOutcome(1.0, lost, cell=one, measurements=(found,) if found else ())
 
     async def run() -> None:
         research = Research(bench)
         for stage in STAGES:
             assert await research.stage(stage)
 
-    executor = ScriptedExecutor(lambda job: (0.0, drawn(job)), slots=2, cell=cell)
-    bench = new_bench(folder, SlowModel(answered, 0.0), executor, SETTINGS, plan=study.plan)
+    executor = ScriptedExecutor(lambda job: (0.0, drawn(job)), slots=slots, cell=cell)
+    settings = SETTINGS.model_copy(update={"num_workers": slots})
+    bench = new_bench(folder, SlowModel(answered, 0.0), executor, settings, plan=study.plan)
     asyncio.run(run())
     state = bench.state
     for node in replicates_of(state, winner(state) or ""):
@@ -96,22 +102,49 @@ def truth(study: PlantedStudy) -> dict[str, Any]:
     """What is true of a study, and whether its label says so."""
     tuned, plan = study.best("method") - study.best("baseline"), study.plan
     method, baseline = (study.learner(arm).expected(plan.defaults_of(arm)) for arm in ("method", "baseline"))
-    least = detectable(SEEDS, math.hypot(study.baseline.sd, study.method.sd))
+    least = detectable(SEEDS, math.hypot(study.baseline.sd, study.method.sd), max(1, len(study.levels)))
     assert least is not None
     holds = tuned >= 2 * least if study.label == "gain" else (
         -least <= tuned <= 0.1 * least and method - baseline > least)
     return {"name": study.name, "label": study.label, "flaw": study.flaw, "gain_tuned": round(tuned, 5),
-            "gain_at_defaults": round(method - baseline, 5), "detectable": round(least, 5), "label_holds": holds}
+            "gain_at_defaults": round(method - baseline, 5), "detectable": round(least, 5), "untuned": untuned(study),
+            "label_holds": holds}
+
+
+def untuned(study: PlantedStudy) -> str:
+    """What eight paired seeds on test data say of both arms at their defaults."""
+    level = study.plan.level_names[0]
+    values = {arm: [study.value(arm, study.plan.defaults_of(arm), seed=seed, split="test", level=level)
+                    for seed in range(1, SEEDS + 1)] for arm in ("method", "baseline")}
+    gains = [a - b for a, b in zip(values["method"], values["baseline"], strict=True)]
+    p = p_value(gains) if all(map(math.isfinite, gains)) else None
+    if p is None:
+        return "unknown"
+    return "no measurable difference" if p > LEVEL else "improved" if fmean(gains) > 0 else "worsened"
 
 
 def told(study: PlantedStudy) -> dict[str, Any]:
     """What is true of a study, and what the program says of it."""
     with tempfile.TemporaryDirectory() as folder:
         state = carried_out(study, Path(folder))
-    found = next(one for one in differences(state, claims_on_test(state)) if one.family == "confirmatory")
+    found = [one for one in differences(state, claims_on_test(state)) if one.family == "confirmatory"]
+    called = next((one for one in found if one.called == "improved"), found[0] if found else None)
     return truth(study) | {
-        "called": found.called, "mean": round(found.mean, 5), "efforts": effort_of(state),
+        "called": called.called if called else "unknown", "mean": round(called.mean, 5) if called else None,
+        "efforts": effort_of(state),
         "settings": {arm: one.setting for arm, one in chosen(state, winner(state) or "").items()}}
+
+
+def same_by_slots(study: PlantedStudy) -> bool:
+    """Whether one, two and four slots decide the same, try the same settings and choose the same."""
+    found: list[object] = []
+    for slots in (1, 2, 4):
+        with tempfile.TemporaryDirectory() as folder:
+            state = carried_out(study, Path(folder), slots=slots, pace=0.005)
+        found.append(([one.action for one in state.decisions.values()], results(state), [
+            (node.id, node.kind, node.parent, node.status, node.trials, node.measurements)
+            for node in state.nodes.values()], chosen(state, winner(state) or ""), claims_on_test(state)))
+    return found[0] == found[1] == found[2]
 
 
 def effort_of(state: RunState) -> dict[str, Any]:
@@ -131,7 +164,10 @@ def measure(studies: Sequence[PlantedStudy]) -> dict[str, Any]:
                 for label in ("undertuned", "gain")}
     of = {label: sum(one["label"] == label for one in every) for label in improved}
     met = (improved["undertuned"] <= of["undertuned"] * 2 / 30 and improved["gain"] >= of["gain"] * 24 / 30)
-    return {"improved": improved, "of": of, "goals_met": met, "studies": every}
+    same = same_by_slots(studies[0])
+    wrong = [one["untuned"] for one in every if one["label"] == "undertuned"].count("improved")
+    return {"improved": improved, "of": of, "undertuned_improved_at_defaults": wrong, "same_by_slots": same,
+            "goals_met": met and same, "studies": every}
 
 
 def main() -> int:

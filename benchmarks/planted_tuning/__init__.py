@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
@@ -11,11 +12,13 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field
 
-from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
+from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec
 from record.nouns.frozen import Frozen, Scalar
 from record.nouns.tuning import Hyperparameter, Setting, Tuning
 
 HOME = Path(__file__).parent
+SWEEPS, POINTS = 4, 200
+"""How often brute force goes over every dimension, and at how many values of it."""
 
 
 class Term(Frozen):
@@ -74,7 +77,8 @@ class PlantedStudy(Frozen):
     baseline: Learner
     method: Learner
     shared_sd: float = Field(default=0.0, ge=0, description="of what a seed does to both arms alike")
-    levels: tuple[float, ...] = Field(default=(), description="what is added to both arms at each level")
+    levels: tuple[float, ...] = Field(default=(), description="what is added to both arms at each level: one "
+                                                              "comparison a level, of which one called is enough")
 
     @property
     def plan(self) -> DataPlan:
@@ -82,27 +86,50 @@ class PlantedStudy(Frozen):
         return DataPlan(
             task="simulated", datasets=(DatasetUse(name="digits"),), expected_seconds=1, space=self.space,
             metrics=(MetricSpec(name="accuracy", higher_is_better=True, worst=0.0),), tuning=Tuning(budget=16),
-            arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")))
+            arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
+            factor="difficulty" if self.levels else "",
+            levels=tuple(Level(name=str(n)) for n in range(1, len(self.levels) + 1)))
 
     def learner(self, arm: str) -> Learner:
         """Of an arm of its plan."""
         return self.method if arm == "method" else self.baseline
 
-    def value(self, arm: str, setting: Setting, *, seed: int, split: str) -> float:
-        """What an arm scores with a setting and a seed; not finite where training diverges.
+    def value(self, arm: str, setting: Setting, *, seed: int, split: str, level: str = "") -> float:
+        """What an arm scores with a setting and a seed at a level; not finite where training diverges.
 
         The same seed does the same to both arms as far as `shared_sd` goes; the rest is each setting's own.
         """
         learner = self.learner(arm)
-        own = Random(_number(f"{self.name}/{arm}/{sorted(setting.items())}/{seed}/{split}")).gauss(0, learner.sd)
-        both = Random(_number(f"{self.name}/{seed}/{split}")).gauss(0, self.shared_sd)
-        return learner.expected(setting) + own + both
+        where = f"{seed}/{split}" + (f"/{level}" if level else "")
+        own = Random(_number(f"{self.name}/{arm}/{sorted(setting.items())}/{where}")).gauss(0, learner.sd)
+        both = Random(_number(f"{self.name}/{where}")).gauss(0, self.shared_sd)
+        return learner.expected(setting) + own + both + (self.levels[int(level) - 1] if level else 0.0)
 
     def best(self, arm: str, draws: int = 4000) -> float:
-        """The best expected value within an arm's space, by brute force (random draws and the defaults)."""
+        """The best expected value within an arm's space, by brute force: the defaults and random draws, and of the best
+        for each combination of choices one dimension after the other over its whole range."""
         space, rng = self.plan.space_of(arm), Random(_number(self.name))
-        settings = [self.plan.defaults_of(arm), *(_drawn(space, rng) for _ in range(draws))]
-        return max(self.learner(arm).expected(setting) for setting in settings)
+        expected, tops = self.learner(arm).expected, dict[tuple[Scalar, ...], Setting]()
+        for setting in (self.plan.defaults_of(arm), *(_drawn(space, rng) for _ in range(draws))):
+            choices = tuple(setting[one.name] for one in space if one.kind == "choice" and one.name in setting)
+            tops[choices] = max(tops.get(choices, setting), setting, key=expected)
+        return max(expected(_climbed(top, space, expected)) for top in tops.values())
+
+
+def _climbed(setting: Setting, space: tuple[Hyperparameter, ...], expected: Callable[[Setting], float]) -> Setting:
+    for one in space * SWEEPS:
+        if one.kind != "choice" and one.name in setting:
+            setting = max((setting, *(setting | {one.name: value} for value in _grid(one))), key=expected)
+    return setting
+
+
+def _grid(one: Hyperparameter) -> list[float]:
+    low, high = float(one.low or 0), float(one.high or 0)
+    shares = [n / POINTS for n in range(POINTS + 1)]
+    if one.kind == "log":
+        return [low * (high / low) ** share for share in shares]
+    values = [low + share * (high - low) for share in shares]
+    return [float(n) for n in sorted({round(value) for value in values})] if one.kind == "integer" else values
 
 
 def _drawn(space: tuple[Hyperparameter, ...], rng: Random) -> Setting:

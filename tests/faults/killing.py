@@ -36,7 +36,7 @@ from tests.kept_executions import kept_executions
 from tests.models.openai_server import OpenAIServer
 
 ROOT = Path(__file__).resolve().parents[2]
-LONGEST = 240.0
+LONGEST = 600.0
 """Seconds that one process gets."""
 KINDS: tuple[str, ...] = (
     "started", "resumed", "prepared", "decided", "answered", "proposed", "stepped", "executed", "plotted", "reviewed",
@@ -70,14 +70,14 @@ class Killed:
         """Let it work for so many seconds, and kill it; whether it was still at work."""
         return self._process((), lambda child: child.wait(seconds)) == -signal.SIGKILL
 
-    def amid_cells(self, seconds: float) -> bool:
-        """Let it work until it begins to execute a cell, and for so many seconds more, and kill it; whether it was
-        still at work."""
-        before = len(self.begun())
+    def amid_cells(self, seconds: float, named: str = "") -> bool:
+        """Let it work until it begins to execute a cell whose name has this, and for so many seconds more, and kill it;
+        whether it was still at work."""
+        before = self._begun(named)
 
         def wait(child: subprocess.Popen[bytes]) -> None:
             until = time.monotonic() + LONGEST
-            while child.poll() is None and len(self.begun()) == before and time.monotonic() < until:
+            while child.poll() is None and self._begun(named) == before and time.monotonic() < until:
                 time.sleep(0.01)
             child.wait(seconds)
 
@@ -100,6 +100,9 @@ class Killed:
         notes = notes_of(self.run)
         found = re.findall(r"^(n\d+)/\d+( .+)$", notes.read_text(), re.M) if notes.exists() else []
         return [node + cell for node, cell in found]
+
+    def _begun(self, named: str) -> int:
+        return sum(named in name for name in self.begun())
 
     def executed(self) -> list[tuple[str, str]]:
         """Every execution of a cell that was committed: `NODE CELL`, and its id, which has key and ordinal."""
