@@ -56,6 +56,7 @@ bench: setup  ## what is too slow for the tests: sweeps marked `bench`, and meas
 	$(BIN)/python -m pytest -m "bench or hypothesis" --hypothesis-profile=bench -n auto --dist worksteal
 	$(BIN)/python -m benchmarks.search --out build/bench/search.json
 	$(BIN)/python -m benchmarks.durability --out build/bench/durability.json
+	$(BIN)/python -m benchmarks.tuning --out build/bench/tuning.json
 	$(BIN)/python -m benchmarks.record --out build/bench/record.json
 	$(BIN)/python -m benchmarks.prompts examples/recorded-run --out build/bench/prompts.json
 	$(BIN)/python -m benchmarks.sandbox --out build/bench/sandbox.json

@@ -1,4 +1,5 @@
-"""A study of cells in real kernels, killed at random moments (`benchmarks.durability --cells`: fifty)."""
+"""A study of cells in real kernels, killed at random moments (`benchmarks.durability --cells`: fifty; `--tuning`: twenty
+amid its trials)."""
 
 from __future__ import annotations
 
@@ -14,11 +15,12 @@ from tests.kept_executions import VARIABLE
 @pytest.mark.slow
 @pytest.mark.bench
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
+@pytest.mark.parametrize("tuning", [False, True])
 def test_a_kill_repeats_the_cells_in_flight_and_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tuning: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)  # kernels are the subject
     monkeypatch.setattr(cell_kills, "WITHIN", 0.1)  # so that some cell is in flight
-    found = cell_kills.celled_kills(tmp_path, kills=3)
+    found = cell_kills.celled_kills(tmp_path, kills=3, tuning=tuning)
     assert cell_kills.cells_hold(found), found
     assert found["taken_over"] > 0 and found["begun"] > found["committed"]
