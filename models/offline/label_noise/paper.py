@@ -135,7 +135,7 @@ class _Findings:
             paired = f"(paired difference <r:{key}.mean>, interval <r:{key}.ci>)"
             said += {
                 "improved": [f"{start} the method improved the {self.words} from {b} to {a} {paired}."],
-                "worsened": [f"{start} the method is worse than the baseline, with {a} against {b} {paired}."],
+                "worsened": [f"{start} the method worsened the {self.words} from {b} to {a} {paired}."],
                 "no measurable difference": [
                     f"{start} there is no measurable difference: {a} for the method against {b} {paired}.",
                     f"One of up to <r:{key}.mde> could have gone unseen there."],
