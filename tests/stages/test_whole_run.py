@@ -105,7 +105,8 @@ def test_models_are_told_the_rate_of_the_machine_and_plots_have_validation_score
 def test_the_tree_has_every_kind_and_both_repairs(whole: Path) -> None:
     state = read_state(whole)
     nodes = list(state.nodes.values())
-    assert {node.kind for node in nodes} == {"draft", "debug", "improve", "ablate", "replicate", "aggregate"}
+    assert {node.kind for node in nodes} == {"draft", "debug", "improve", "ablate", "replicate", "aggregate",
+                                            "rung"}
     debug = next(node for node in nodes if node.kind == "debug")
     mended = state.nodes[debug.parent or ""]
     assert debug.status == "good" and mended.status == "buggy"
@@ -115,6 +116,15 @@ def test_the_tree_has_every_kind_and_both_repairs(whole: Path) -> None:
                                               for issue in r.issues)
     seeds = [one.seed for one in replicates_of(state, winner(state) or "")]
     assert len(seeds) == len(set(seeds)) >= 2 and 3 not in seeds
+
+
+def test_the_ladder_ran_beside_the_search_with_the_seeds_of_the_replicates(whole: Path) -> None:
+    state = read_state(whole)
+    first, *others = [one for one in state.nodes.values() if one.kind == "rung"]
+    assert first.status == "good" and not first.measurements and first.id not in state.tests
+    assert [one.seed for one in others] == [one.seed for one in replicates_of(state, winner(state) or "")]
+    assert {one.condition for node in others for one in state.tests[node.id]} == {"trivial", "off-the-shelf"}
+    assert "Off-the-shelf reference &" in (whole / "paper" / "floats.tex").read_text()
 
 
 def test_the_test_set_is_scored_once_after_the_search(whole: Path) -> None:
