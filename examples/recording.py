@@ -55,7 +55,7 @@ class Act(NamedTuple):
 def _note(state: RunState, _: RunFolder) -> Commanded | None:
     if state.stage != "preliminary":
         return None
-    return Commanded(verb="note", target="tuning", text=(
+    return Commanded(verb="note", target="agenda", text=(
         "The training part has fewer than three hundred rows: try smaller steps before larger networks."))
 
 
@@ -70,7 +70,7 @@ def _mark(state: RunState, _: RunFolder) -> Commanded | None:
 def _kill(state: RunState, _: RunFolder) -> Commanded | None:
     """Of a node that is under way; its code runs for a second only."""
     for node in state.nodes.values():
-        if node.kind == "tune" and node.varies.startswith("WEIGHT_DECAY") and not node.finished:
+        if node.kind == "trial" and not node.finished:
             return Commanded(verb="kill", target=node.id, text=(
                 "This recording shows what a kill looks like; nothing was wrong with the node."))
     return None

@@ -55,7 +55,8 @@ def _files(run: Path) -> dict[str, str]:
 
 def test_every_kind_of_node_and_act_is_in_it(state: RunState) -> None:
     nodes = list(state.nodes.values())
-    assert {node.kind for node in nodes} == {"draft", "debug", "improve", "tune", "ablate", "replicate", "aggregate"}
+    assert {node.kind for node in nodes} == {
+        "draft", "debug", "improve", "trial", "tune", "ablate", "replicate", "aggregate", "rung"}
     assert {node.stage for node in nodes} == set(STAGES)
     assert {node.status for node in nodes} == {"good", "buggy", "cancelled"}
     asked = [one.command for one in state.steered]
@@ -74,7 +75,7 @@ def test_prompts_of_all_calls_are_kept_and_a_note_is_in_those_of_its_stage(state
         assert kept is not None and kept.asked is not None and not kept.changed
         if note in kept.asked.user:
             noted |= {node.stage for node in state.nodes.values() if node.decision == answered.key.decision}
-    assert noted == {"tuning"}
+    assert noted == {"agenda"}
 
 
 def test_it_is_small_and_tells_nothing_of_a_machine() -> None:

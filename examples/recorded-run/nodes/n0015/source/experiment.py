@@ -16,7 +16,6 @@ import numpy as np
 
 # --- settings -------------------------------------------------------------------------------------------------------
 # Replicates run this very file under another lab.seed, so no seed stands here.
-DATASETS = ["breast_cancer"]
 NOISE_LOW = 0.2
 NOISE_HIGH = 0.4
 EPOCHS = 40
@@ -24,20 +23,17 @@ HIDDEN = 64
 DEPTH = 1
 SLOPE = 1.0
 DROPOUT = 0.0
-LEARNING_RATE = 0.003
-WEIGHT_DECAY = 0.0001
 BATCH = 64
-SMOOTHING = 0.1
 BINS = 10
 
 NOISE_RATES = {"noise0": 0.0, "noise20": NOISE_LOW, "noise40": NOISE_HIGH}
 
 # --- arms -----------------------------------------------------------------------------------------------------------
-# What an arm does: label smoothing in training, a temperature fitted on dev afterwards, and the noise in dev's labels
-# as a share of the noise in training.
+# What an arm does: how much of the chosen weight decay and smoothing it has in training, a temperature fitted on dev
+# afterwards, and the noise in dev's labels as a share of the noise in training.
 ARMS = {
-    "baseline": {"smoothing": 0.0, "temperature": False, "dev_noise": 0.0},
-    "method": {"smoothing": SMOOTHING, "temperature": True, "dev_noise": 0.0},
+    "baseline": {"decay": 1.0, "smoothing": 0.0, "temperature": False, "dev_noise": 0.0},
+    "method": {"decay": 1.0, "smoothing": 1.0, "temperature": True, "dev_noise": 0.0},
 }
 
 
@@ -94,11 +90,11 @@ def corrupt(labels, classes, rate, stream):
 
 
 # --- training -------------------------------------------------------------------------------------------------------
-def train(network, x, y, dev_x, dev_y, smoothing, where, rng):
+def train(network, x, y, dev_x, dev_y, setting, where, rng):
     """The network as trained, and losses by epoch, shape (epochs, 2): on the training labels as they were drawn, and on
     clean dev labels."""
     classes = network[-1].size
-    targets = (1 - smoothing) * np.eye(classes)[y] + smoothing / classes
+    targets = (1 - setting["smoothing"]) * np.eye(classes)[y] + setting["smoothing"] / classes
     means, squares = ([np.zeros_like(array) for array in network] for _ in range(2))
     losses = np.zeros((EPOCHS, 2))
     step = 0
@@ -108,10 +104,10 @@ def train(network, x, y, dev_x, dev_y, smoothing, where, rng):
             rows, step = order[start:start + BATCH], step + 1
             kept = [(rng.random((len(rows), HIDDEN)) >= DROPOUT) / (1 - DROPOUT) for _ in range(DEPTH)]
             slopes = gradients(network, x[rows], targets[rows], kept)
-            slopes = [slope + WEIGHT_DECAY * array for slope, array in zip(slopes, network, strict=True)]
+            slopes = [slope + setting["weight_decay"] * array for slope, array in zip(slopes, network, strict=True)]
             means = [0.9 * mean + 0.1 * slope for mean, slope in zip(means, slopes, strict=True)]
             squares = [0.999 * square + 0.001 * slope**2 for square, slope in zip(squares, slopes, strict=True)]
-            rate = LEARNING_RATE * (1 - 0.999**step) ** 0.5 / (1 - 0.9**step)  # of Adam
+            rate = setting["learning_rate"] * (1 - 0.999**step) ** 0.5 / (1 - 0.9**step)  # of Adam
             network = [array - rate * mean / (np.sqrt(square) + 1e-8)
                        for array, mean, square in zip(network, means, squares, strict=True)]
         # Plain cross-entropy in every arm, so that the curves of smoothed and plain training share one axis.
@@ -142,19 +138,23 @@ def reliability(probabilities, labels):
 
 
 # --- one arm at one noise rate --------------------------------------------------------------------------------------
-def run(data, arm, level):
+def run(cell):
     """Train, calibrate, hand in the predictions, and save what the figures need."""
-    rate, settings = NOISE_RATES[level], ARMS[arm]
-    condition = f"{arm}@{level}"
-    where = {"condition": condition, "dataset": data.name}
+    lab.seed_everything()
+    data, rate, arm = lab.data(cell.dataset), NOISE_RATES[cell.level], ARMS[cell.arm]
+    where = {"condition": cell.condition, "dataset": cell.dataset}
     y = corrupt(data.train.y, data.classes, rate, 0)
-    dev_y = corrupt(data.dev.y, data.classes, rate * settings["dev_noise"], 1)
+    dev_y = corrupt(data.dev.y, data.classes, rate * arm["dev_noise"], 1)
+    setting = {"learning_rate": cell.setting["learning_rate"], "smoothing": 0.0,
+               "weight_decay": arm["decay"] * cell.setting["weight_decay"]}
+    if arm["smoothing"]:  # the baseline has no strength
+        setting["smoothing"] = arm["smoothing"] * cell.setting["smoothing"]
 
     rng = np.random.default_rng(lab.seed)  # the same weights and batches for every arm
     network = build_network(data.train.x.shape[1], data.classes, rng)
-    network, losses = train(network, data.train.x, y, data.dev.x, data.dev.y, settings["smoothing"], where, rng)
+    network, losses = train(network, data.train.x, y, data.dev.x, data.dev.y, setting, where, rng)
     temperature = 1.0
-    if settings["temperature"]:
+    if arm["temperature"]:
         temperature = float(fit_temperature(forward(network, data.dev.x)[0], dev_y))
 
     def predict(rows):
@@ -162,19 +162,12 @@ def run(data, arm, level):
 
     dev_p = predict(data.dev.x)
     validation_p, test_p = predict(data.validation.x), predict(data.test.x)
-    lab.submit(data.name, "validation", condition, probabilities=validation_p)
-    lab.submit(data.name, "test", condition, probabilities=test_p)
-    # --- saved for the figures
-    tag = f"{data.name}__{arm}__{level}"
-    lab.save(f"loss__{tag}", losses)
-    lab.save(f"reliability__{tag}", reliability(dev_p, data.dev.y))
-    lab.save(f"temperature__{tag}", np.array([temperature]))
+    lab.submit(cell.dataset, "validation", cell.condition, probabilities=validation_p)
+    lab.submit(cell.dataset, "test", cell.condition, probabilities=test_p)
+    # --- saved for the figures, each array as NAME__dataset__arm__level
+    lab.save("loss", losses)
+    lab.save("reliability", reliability(dev_p, data.dev.y))
+    lab.save("temperature", np.array([temperature]))
 
 
-# --- all of them ----------------------------------------------------------------------------------------------------
-lab.seed_everything()
-for name in DATASETS:
-    dataset = lab.data(name)
-    for level in NOISE_RATES:
-        for arm in ARMS:
-            run(dataset, arm, level)
+lab.measure(run)
