@@ -8,6 +8,13 @@ from pathlib import Path
 from models.roles import ROLES
 from record.fold.state import RunState
 
+COUNT = r"(?:--|\\rec\{\d+\})"
+EFFORT = re.compile(
+    r"^([^&]+ & \\rec\{\d+\} & \\rec\{\d+\} & )\\rec\{\d+\}( & \\rec\{[\d.]+\} & )\\rec\{[\d.]+\}(?= & [^&]*\\\\)")
+"""Of an arm's row: trials, versions, seconds, and both against the first arm."""
+PARITY = re.compile(rf"^([^&]+(?: & {COUNT}){{4}}) & \\rec\{{[\d.]+\}} & [^&]*(?=\\\\)")
+"""Of an arm's row: cells, steps, rows and parameters, seconds, and what is unequal."""
+
 
 def tree(state: RunState) -> list[tuple[object, ...]]:
     return [(n.id, n.parent, n.kind, n.seed, n.status, n.varies, n.source_sha256, n.measurements, state.tests.get(n.id))
@@ -21,8 +28,9 @@ def latex(run: Path) -> dict[str, str]:
 
 
 def _masked(line: str) -> str:
-    """A line without the seconds of a node, and without calls, tokens and seconds of a role."""
+    """A line without the seconds of a node or an arm, and without calls, tokens and seconds of a role."""
     line = re.sub(r"\\rec\{\d+\} seconds", "# seconds", line)
+    line = PARITY.sub(r"\1 & # & # ", EFFORT.sub(r"\1#\2#", line))
     line = re.sub(r"127\.0\.0\.1:\d+", "#", line)
     if re.match(r"\\rec\{n\d{4}\}", line):
         return re.sub(r"\\rec\{[\d.]+\}(?= & [^&]*\\\\\*?$)", "#", line)
