@@ -183,13 +183,13 @@ def test_a_node_that_a_person_wrote_takes_no_item_away_and_does_not_hold_up_the_
 class Read(World):
     """A world that knows the programs that people wrote from the record."""
 
-    def _finish(self, node: str, k: int, action: Expand) -> None:
+    def finish(self, node: str, k: int, action: Expand) -> None:
         if self.log.state.nodes[node].author:
             self.log.append(Executed(node=node, attempt=Attempt(
                 number=1, seconds=1.0, measurements=self.measured(action, Random(k)))))
             self.log.append(Judged(node=node, status="good"))
         else:
-            super()._finish(node, k, action)
+            super().finish(node, k, action)
 
 
 def all_of(state: RunState) -> Seen:

@@ -111,7 +111,7 @@ def test_tree_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "★" in text and "n0005 tune" in text and "\x1b" not in text
     assert main(["tree", folder, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"metric", "winner", "stages", "ancestry"}
+    assert set(found) == {"metric", "winner", "stages", "ancestry", "tuning"}
     assert [stage["stage"] for stage in found["stages"]] == ["preliminary", "tuning", "agenda", "ablation"]
     assert set(found["stages"][0]) == {
         "stage", "node_limit", "best", "ended", "limited", "pending", "compared", "nodes"}
@@ -130,7 +130,7 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert set(found) == {
         "run", "title", "model", "seed", "condition", "process", "phase", "next", "exit_code", "reason", "started",
         "last_event", "elapsed", "ancestry", "paused", "steering", "stages", "cost", "code_seconds", "roles", "budget",
-        "ahead", "paper", "judgement", "no_judgement", "last_events", "answers", "cells", "collected", "freed"}
+        "ahead", "paper", "judgement", "no_judgement", "last_events", "answers", "cells", "collected", "freed", "tuning"}
     assert (found["condition"], found["process"], found["started"]) == ("done", None, "2023-11-14T22:13:20+00:00")
 
 

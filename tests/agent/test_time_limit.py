@@ -11,7 +11,6 @@ from record.events import Event
 from record.events.searching import Decided
 from record.fold.state import RunState
 from record.nouns.decisions import Expand
-from search import policy
 from tests.agent.scripted_runs import Killed, World
 
 pytestmark = pytest.mark.slow
@@ -84,16 +83,12 @@ def test_replicates_and_probes_are_left_out_and_told_where_code_took_longer_than
     assert "Left out, since neither time nor budget had room for what was still owed" in text
 
 
-def test_nodes_that_wait_for_a_place_at_the_limit_are_not_run(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(policy, "MIN_TUNED", 4)
-
+def test_nodes_that_wait_for_a_place_at_the_limit_are_not_run(world: World) -> None:
     def late(event: Event, state: RunState) -> float:
-        return 90_000.0 if event.type == "executed" and len(state.stage_nodes("tuning")) > 1 else 0.0
+        return 90_000.0 if event.type == "executed" and len(state.stage_nodes("agenda")) > 1 else 0.0
 
     world.tick, world.delay = late, 0.2
-    searched(world, time_limit=40_000, search__tuning__nodes=4)
+    searched(world, time_limit=40_000, search__agenda__nodes=4)
     assert all(at < 40_000 for at in world.begun.values()), world.begun
     cut = [one for one in world.state.nodes.values() if one.status == "cancelled"]
     assert cut and all("the time limit of 40000 s was reached" in one.reasons[0] for one in cut)
@@ -101,7 +96,7 @@ def test_nodes_that_wait_for_a_place_at_the_limit_are_not_run(
 
 def test_a_decision_is_not_made_after_the_limit(world: World) -> None:
     """The clock is looked at where something is begun, not only now and then."""
-    world.tick = lambda event, state: 90_000.0 if event.type == "settled" and event.stage == "tuning" else 0.0
+    world.tick = lambda event, state: 90_000.0 if event.type == "settled" and event.stage == "agenda" else 0.0
     searched(world, time_limit=40_000)
     late = next(number for number, event in enumerate(world.events) if event.type == "limited")
     begun = [event for event in world.events[late:] if isinstance(event, Decided) and isinstance(event.action, Expand)]

@@ -387,7 +387,7 @@ async def test_launched_processes_end_with_their_kernel(bench: Bench) -> None:
     code = "import lab\nlab.launch('train.py', processes=2)"
     beside = {"train.py": "import os, time\nopen(f'pid{os.environ[\"RANK\"]}', 'w').write(str(os.getpid()))\n"
                           "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)"}
-    outcome = await bench.run(code, beside=beside, timeout=1.5)
+    outcome = await bench.run(code, beside=beside, timeout=4)
     assert outcome.failure is not None and outcome.failure.kind == "timeout"
     pids = [int(path.read_text()) for path in bench.folder.glob("pid*")]
     assert len(pids) == 2 and all(gone(pid) for pid in pids)
