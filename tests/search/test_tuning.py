@@ -103,7 +103,7 @@ def test_every_arm_gets_the_same_number_of_different_settings_in_range(
 
 
 def test_tpe_learns_of_what_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, actions = tuned(monkeypatch, dims(budget=28), optimum=0.02)
+    _, actions = tuned(monkeypatch, dims(budget=28, sampler="tpe"), optimum=0.02)
     far = [abs(math.log10(float(one.setting["rate"]) / 0.02)) for one in trials_of(actions) if one.arm == "baseline"]
     assert sum(far[-8:]) < 0.6 * sum(far[:8])
 

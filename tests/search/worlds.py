@@ -43,7 +43,7 @@ PLAN = DataPlan(
     arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
     space=(Hyperparameter(name="rate", kind="log", low=1e-4, high=1, default=0.001, source="practice"),
            Hyperparameter(name="depth", kind="integer", low=1, high=9, default=2, source="practice", arms=("method",))),
-    tuning=Tuning(budget=6))
+    tuning=Tuning(budget=6, sampler="random"))
 IDEA = Idea.model_validate({
     "Name": "x", "Title": "X", "Experiments": ["one", "two"], "Risk Factors and Limitations": ["r"]})
 
