@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from record.claims.means import MINIMUM_REPLICATES
 from record.ladder import MODELS, TRIVIAL, TUNED, defaults, trials_of
 from record.nouns.decisions import Expand
 from record.nouns.tuning import Setting, Trial
@@ -27,7 +28,7 @@ def rung(view: View) -> Expand | None:
         return None
     done = len(known) - 1
     return Expand(stage=view.stage, kind="rung", parent=first.id, ordinal=ordinal, seed=view.seed + 1 + done) if (
-        done < len(view.replicates(view.root.id))) else None
+        done < min(MINIMUM_REPLICATES, len(view.replicates(view.root.id)))) else None
 
 
 def drawn(view: View) -> tuple[Trial, ...]:
