@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from record.nouns.decisions import Expand, Extend
-from record.nouns.nodes import Node
+from record.nouns.nodes import Node, NodeKind
 from record.nouns.tuning import Hyperparameter, Setting, Trial
 from record.tuning import (
     EQUAL,
@@ -70,6 +70,11 @@ def base(view: View) -> Node | None:
     return written[-1] if written else view.root
 
 
+def _study_of(view: View, node: Node, arm: str) -> tuple[TrialResult, ...]:
+    """The trials of an arm on the code that it has in a node."""
+    return study_of(view.trials, arm, view.codes[node.id].get(arm, ""))
+
+
 def tunable(view: View, node: Node) -> bool:
     """Whether trials can be measured of a node's program: it measures by cells, and an arm has a space."""
     return bool(view.plan.tuned_arms) and node.id in view.codes
@@ -79,13 +84,12 @@ def conclusion(view: View, node: Node) -> Expand | None:
     """The node that measures what was chosen for every arm; None where there is one, or nothing new was chosen."""
     if any(one.parent == node.id for one in view.kind("tune")):
         return None
-    best = {arm: best_of(study_of(view.trials, arm, view.codes[node.id].get(arm, "")), view.plan)
+    best = {arm: best_of(_study_of(view, node, arm), view.plan)
             for arm in view.plan.tuned_arms}
     chosen = tuple(Trial(arm=arm, number=one.number, setting=one.setting) for arm, one in best.items() if one)
     if not chosen or (view.stage != "tuning" and all(node.trials.get(one.arm, 0) == one.number for one in chosen)):
         return None
-    return Expand(stage=view.stage, kind="tune", parent=node.id, ordinal=len(view.kind("tune")), seed=view.seed,
-                  trials=chosen)
+    return _with_settings(view, node, "tune", chosen)
 
 
 # --- who is owed what ------------------------------------------------------------------------------------------------
@@ -98,11 +102,15 @@ def _batch(view: View, node: Node) -> Expand | None:
         batches = ceil(owed[arm] / BATCH)  # of equal size
         trials = next_trials(view, node, arm, count=ceil(owed[arm] / batches))
         if trials:
-            return Expand(stage=view.stage, kind="trial", parent=node.id, ordinal=len(view.kind("trial")),
-                          seed=view.seed, trials=trials)
-    return next((Expand(stage=view.stage, kind="trial", parent=node.id, ordinal=len(view.kind("trial")), seed=view.seed,
-                        trials=promoted) for arm in view.plan.tuned_arms
+            return _with_settings(view, node, "trial", trials)
+    return next((_with_settings(view, node, "trial", promoted) for arm in view.plan.tuned_arms
                  if (promoted := _promoted(view, node, arm))), None)
+
+
+def _with_settings(view: View, node: Node, kind: NodeKind, trials: tuple[Trial, ...]) -> Expand:
+    """A node that runs another one's program with these settings."""
+    return Expand(stage=view.stage, kind=kind, parent=node.id, ordinal=len(view.kind(kind)), seed=view.seed,
+                  trials=trials)
 
 
 def owed_trials(view: View, node: Node) -> dict[str, float]:
@@ -154,7 +162,7 @@ def behind(view: View) -> str:
 def _wider(view: View, node: Node) -> Extend | None:
     """A dimension that is widened, since the choice of an arm lies at its edge; each once."""
     for arm in view.plan.tuned_arms:
-        best = best_of(study_of(view.trials, arm, view.codes[node.id].get(arm, "")), view.plan)
+        best = best_of(_study_of(view, node, arm), view.plan)
         space = {one.name: one for one in view.space_of(arm)}
         for name in edges(best.setting, space.values()) if best is not None else ():
             if name not in view.extended and not space[name].closed and best is not None:
@@ -183,7 +191,7 @@ def _widened(one: Hyperparameter, value: object) -> tuple[float, float]:
 
 def next_trials(view: View, node: Node, arm: str, *, count: int) -> tuple[Trial, ...]:
     """So many new settings of an arm, numbered on; fewer where its space has no more."""
-    study = study_of(view.trials, arm, view.codes[node.id].get(arm, ""))
+    study = _study_of(view, node, arm)
     rungs = view.plan.tuning.rungs
     tried = list({one.number: one.setting for one in study}.values())
     made: list[Trial] = []
@@ -263,7 +271,7 @@ def _promoted(view: View, node: Node, arm: str) -> tuple[Trial, ...]:
     shares = (*view.plan.tuning.rungs, 1.0)
     if len(shares) == 1:
         return ()
-    results = study_of(view.trials, arm, view.codes[node.id].get(arm, ""))
+    results = _study_of(view, node, arm)
     known, space = scores(results, view.plan), view.space_of(arm)
     study = _study(view, (), space, seed=0, tried=())
     promoted: list[Trial] = []
