@@ -19,6 +19,7 @@ import math
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -159,7 +160,8 @@ def effort_of(state: RunState) -> dict[str, Any]:
 
 def measure(studies: Sequence[PlantedStudy]) -> dict[str, Any]:
     """How many of either label are called improved, against the goals."""
-    every = [told(one) for one in studies]
+    with ProcessPoolExecutor() as pool:
+        every = list(pool.map(told, studies))
     improved = {label: sum(one["called"] == "improved" for one in every if one["label"] == label)
                 for label in ("undertuned", "gain")}
     of = {label: sum(one["label"] == label for one in every) for label in improved}

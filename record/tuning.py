@@ -68,6 +68,8 @@ class Chosen(Frozen):
     study: int = Field(description="settings that were measured in full on this code")
     stale: bool = Field(description="whether they are fewer than the plan asks for, and the code before it, on which "
                                     "there were enough, gave other values")
+    gaining: bool = Field(description="whether it came so late in its study that more trials may well find a better "
+                                      "one")
     edges: tuple[str, ...] = Field(description="dimensions at whose edge it lies")
 
 
@@ -247,11 +249,10 @@ def chosen(state: RunState, node: str, found: Sequence[TrialResult] | None = Non
         code = state.owed[node].code.get(arm, "") if node in state.owed else ""
         number = known.trials.get(arm, 0)
         own = study_of(found, arm, code)
-        setting = state.setting_of(arm, number)
+        setting, study = state.setting_of(arm, number), tuned_on(found, arm, number, code, plan)
         made[arm] = Chosen(
             arm=arm, number=number, setting=setting, code=code, study=len(whole_of(own)),
-            stale=not enough(own, plan) and not carried_over(found, arm, number, code, plan),
-            edges=edges(setting, widened(plan, arm, state.extended)))
+            stale=not study, gaining=gaining(study, plan), edges=edges(setting, widened(plan, arm, state.extended)))
     return made
 
 
@@ -265,6 +266,18 @@ def enough(study: Sequence[TrialResult], plan: DataPlan) -> bool:
     return spent_on(study, plan) * EQUAL >= plan.tuning.budget
 
 
+LATE = 1 / 3
+"""A study whose best came among this last part of its trials is still gaining."""
+FEWEST = 8
+"""Trials of a study below which that says nothing."""
+
+
+def gaining(study: Sequence[TrialResult], plan: DataPlan) -> bool:
+    """Whether a study found its best so late that more trials can be hoped to find a better one."""
+    best, numbers = best_of(study, plan), [one.number for one in whole_of(study)]
+    return best is not None and len(numbers) >= FEWEST and numbers.index(best.number) >= len(numbers) * (1 - LATE)
+
+
 def spent_on(study: Iterable[TrialResult], plan: DataPlan) -> float:
     """What a study took of the plan's currency so far, without what runs."""
     looked = [one for one in study if one.outcome != "running"]
@@ -273,14 +286,18 @@ def spent_on(study: Iterable[TrialResult], plan: DataPlan) -> float:
     return float(len({one.number for one in looked}))
 
 
-def carried_over(found: Sequence[TrialResult], arm: str, number: int, code: str, plan: DataPlan) -> bool:
-    """Whether a trial gave the same values, to the last digit, on another version of the code that has enough trials:
-    then the change did not reach what the arm computes, and its tuning stands."""
-    own = next((one for one in whole_of(study_of(found, arm, code)) if one.number == number), None)
-    others = {one.code for one in found if one.arm == arm and one.code != code}
-    return own is not None and any(
-        one.number == number and one.values == own.values and enough(study_of(found, arm, other), plan)
-        for other in others for one in whole_of(study_of(found, arm, other)))
+def tuned_on(
+    found: Sequence[TrialResult], arm: str, number: int, code: str, plan: DataPlan,
+) -> tuple[TrialResult, ...]:
+    """The study with enough trials that a setting stands on: that of this version of the code, or of another on which
+    it gave the same values to the last digit, for then the change did not reach what the arm computes. Empty: none."""
+    own = study_of(found, arm, code)
+    if enough(own, plan):
+        return own
+    values = next((one.values for one in whole_of(own) if one.number == number), None)
+    others = (study_of(found, arm, other) for other in dict.fromkeys(one.code for one in found) if other != code)
+    return next((study for study in others if enough(study, plan) and any(
+        (one.number, one.values) == (number, values) for one in whole_of(study))), ())
 
 
 def expected_best(values: Sequence[float]) -> tuple[float, ...]:

@@ -10,27 +10,29 @@ Source: Bergstra et al. 2011 (TPE), Li et al. 2020 (asynchronous successive halv
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from math import ceil, log
+from statistics import median
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
+from record.nouns.data import DataPlan
 from record.nouns.decisions import Expand, Extend
+from record.nouns.frozen import Scalar
 from record.nouns.nodes import Node, NodeKind
 from record.nouns.tuning import Hyperparameter, Setting, Trial
 from record.tuning import (
     EQUAL,
     TrialResult,
     best_of,
-    carried_over,
     edges,
-    enough,
+    gaining,
     scores,
     settings_in,
     spent_on,
     study_of,
+    tuned_on,
 )
 from search.tree import View
 
@@ -38,10 +40,16 @@ BATCH = 4
 """Settings of one arm that one node tries: few enough that the next ones learn of them, enough to share a kernel."""
 MORE = 1 / 3
 """Of the budget, what each arm gets on top once a dimension is widened."""
+MOST, STEPS = 2, 6
+"""So many times its budget an arm gets at most while one still gains, in so many steps for each budget."""
+SLACK = 0.2
+"""Of a trial, what is not worth another one."""
 THIRD = 3
 """Of the trials at a rung, one in so many goes on."""
 STARTUP = 5
 """Trials of an arm that are drawn at random before TPE has something to go by."""
+FAR = 3
+"""Scores count down to so many times below the median as the best is above it."""
 TRIES = 10
 """Times that a setting is asked for that was not tried before."""
 
@@ -118,23 +126,46 @@ def owed_trials(view: View, node: Node) -> dict[str, float]:
 
     In a later stage than tuning an arm is owed a budget of its own only where its code changed what it computes.
     """
-    budget, plan = view.plan.tuning.budget, view.plan
-    if view.stage == "tuning":
-        budget *= 1 + MORE * sum(one.stage == view.stage for one in view.extended.values())
+    plan = view.plan
+    budget = _budget(view, node) if view.stage == "tuning" else plan.tuning.budget
     need: dict[str, float] = {}
     cost: dict[str, float] = {}
     for arm in plan.tuned_arms:
         code = view.codes[node.id].get(arm, "")
         study = study_of(view.trials, arm, code)
         cost[arm] = _cost(view, arm)
-        stale = view.stage == "tuning" or not (
-            enough(study, plan) or carried_over(view.trials, arm, node.trials.get(arm, 0), code, plan))
+        stale = view.stage == "tuning" or not tuned_on(view.trials, arm, node.trials.get(arm, 0), code, plan)
         lacking = budget - spent_on(study, plan) - _running(study) * cost[arm]
-        need[arm] = max(0.0, lacking) if stale and lacking > 0.2 * cost[arm] else 0.0
+        need[arm] = max(0.0, lacking) if stale and lacking > SLACK * cost[arm] else 0.0
     given = {arm: amount + need[arm] for arm, amount in view.given.items()}
     most = max(given.values(), default=0.0)
     return {arm: max(need[arm], most / EQUAL - view.given[arm] if most > EQUAL * given[arm] else 0.0) / cost[arm]
             for arm in plan.tuned_arms}
+
+
+def _budget(view: View, node: Node) -> float:
+    """What every arm is to have in stage 2: the plan's budget, more of it for each dimension that was widened, and as
+    long as an arm is still gaining more for all, up to `MOST` times the budget."""
+    plan, budget = view.plan, view.plan.tuning.budget
+    amount = budget * (1 + MORE * sum(one.stage == view.stage for one in view.extended.values()))
+    studies = {arm: study for arm in plan.tuned_arms if (study := _study_of(view, node, arm)) and not (
+        (every := settings_in(view.space_of(arm))) and len(every) <= len(study))}
+    while amount < MOST * budget:
+        parts = [_part(study, plan, amount - SLACK * _cost(view, arm)) for arm, study in studies.items()]
+        if None in parts or not any(gaining(part, plan) for part in parts if part):
+            break
+        amount = min(amount + budget / STEPS, MOST * budget)
+    return amount
+
+
+def _part(study: Sequence[TrialResult], plan: DataPlan, amount: float) -> Sequence[TrialResult] | None:
+    """The first trials of a study that take so much of the plan's currency; None where they are not all measured."""
+    for end, one in enumerate(study, 1):
+        if one.outcome == "running":
+            return None
+        if spent_on(study[:end], plan) >= amount:
+            return study[:end]
+    return None
 
 
 def _cost(view: View, arm: str) -> float:
@@ -209,61 +240,126 @@ def ask(
     view: View, arm: str, study: Sequence[TrialResult], *, number: int, tried: Sequence[Setting],
 ) -> Setting | None:
     """The setting of a trial that was not tried before; None where none is found."""
-    space = view.space_of(arm)
+    space, sampler = view.space_of(arm), view.plan.tuning.sampler
+    if sampler == "gp" and view.plan.tuning.rungs:
+        sampler = "tpe"  # which learns of trials that were cut short
     for attempt in range(TRIES):
-        seed = int.from_bytes(hashlib.sha256(f"{view.seed}/{arm}/{number}/{attempt}".encode()).digest()[:4])
-        asked = _study(view, study, space, seed=seed, tried=tried)
-        if view.plan.tuning.sampler == "sobol":  # the points of one sequence, whose seed is the arm's
-            asked = _study(view, study[:1], space, seed=_seed_of(view, arm), tried=())
-            for _ in range(number + attempt * BATCH):
-                asked.ask(_distributions(space))
-        setting = _suggested(asked.ask(), space)
+        if sampler == "sobol":
+            setting = _at(space, _sobol(len(space), _number(view.seed, arm), number + attempt * BATCH))
+        elif sampler != "random" and len(tried) < STARTUP and not attempt:
+            setting = _at(space, _spread(len(space), _number(view.seed, arm), max(0, len(tried) - 1)))
+        else:
+            known = () if sampler == "random" else _known(study, view.plan, space, tried)
+            setting = _counting(_suggested(sampler, known, space, _number(view.seed, arm, number, attempt)), space)
         if setting not in tried:
             return setting
     return next((one for one in settings_in(space) or () if one not in tried), None)
 
 
-def _seed_of(view: View, arm: str) -> int:
-    return int.from_bytes(hashlib.sha256(f"{view.seed}/{arm}".encode()).digest()[:4])
+def _number(*of: object) -> int:
+    """A seed."""
+    return int.from_bytes(hashlib.sha256("/".join(map(str, of)).encode()).digest()[:4])
+
+
+def _sobol(dimensions: int, seed: int, number: int) -> Sequence[float]:
+    """A point of a scrambled Sobol sequence."""
+    from scipy.stats import qmc  # half a second
+
+    return qmc.Sobol(dimensions, rng=seed).fast_forward(number).random(1)[0].tolist()
+
+
+def _spread(dimensions: int, seed: int, number: int) -> Sequence[float]:
+    """One of the first points of a study, which lie in different parts of every range and have all options."""
+    from scipy.stats import qmc  # half a second
+
+    return qmc.LatinHypercube(dimensions, rng=seed).random(STARTUP - 1)[number].tolist()
+
+
+def _at(space: Sequence[Hyperparameter], point: Sequence[float]) -> Setting:
+    """The setting at a point of the unit cube."""
+    found: Setting = {}
+    for one, share in zip(space, point, strict=True):
+        low, high = one.low or 0.0, one.high or 0.0
+        if one.kind == "choice":
+            found[one.name] = one.options[int(share * len(one.options))]
+        elif one.kind == "integer":
+            found[one.name] = int(low + share * (high - low + 1))
+        else:
+            found[one.name] = _short(low * (high / low) ** share if one.kind == "log" else low + share * (high - low))
+    return _counting(found, space)
+
+
+def _counting(setting: Setting, space: Sequence[Hyperparameter]) -> Setting:
+    """Those of its dimensions that count for it."""
+    found: Setting = {}
+    for one in space:
+        if not one.given or found.get(one.given) in one.among:
+            found[one.name] = setting[one.name]
+    return found
+
+
+class _Known(NamedTuple):
+    """What a sampler is told of a trial."""
+
+    setting: tuple[tuple[str, Scalar], ...]
+    score: float | None
+    """None while it runs."""
+    rung: int | None
+    """At which it was cut short; None: it was measured in full."""
+
+
+def _known(
+    study: Sequence[TrialResult], plan: DataPlan, space: Sequence[Hyperparameter], tried: Sequence[Setting],
+) -> tuple[_Known, ...]:
+    """The trials of a study, and settings that were decided on since; what does not count stands at its default.
+
+    What failed is as bad as the worst that did not. Far below the rest all are alike: one that diverged would make the
+    others look equal.
+    """
+    score = scores(study, plan)
+    middle, best = median(score.values() or (0.0,)), max(score.values(), default=0.0)
+    least = max(min(score.values(), default=0.0), middle - FAR * (best - middle))
+    numbers = dict.fromkeys(one.number for one in study)
+    known: list[_Known] = []
+    for last in ([one for one in study if one.number == number][-1] for number in numbers):
+        value = least if last.outcome == "failed" else score.get((last.number, last.share))
+        known.append(_Known(_whole(last.setting, space), None if value is None else max(value, least),
+                            plan.tuning.rungs.index(last.share) if last.share < 1 else None))
+    return (*known, *(_Known(_whole(one, space), None, None) for one in tried[len(numbers):]))
+
+
+def _whole(setting: Setting, space: Sequence[Hyperparameter]) -> tuple[tuple[str, Scalar], ...]:
+    return tuple((one.name, setting.get(one.name, one.default)) for one in space)
+
+
+@lru_cache(maxsize=256)
+def _suggested(sampler: str, known: tuple[_Known, ...], space: tuple[Hyperparameter, ...], seed: int) -> Setting:
+    """What a sampler tries next, of four digits; decisions ask more than once."""
+    trial = _study(sampler, known, space, seed=seed).ask(_distributions(space))
+    return {one.name: trial.params[one.name] if one.low is None or one.high is None or one.kind == "integer" else
+            min(max(_short(trial.params[one.name]), one.low), one.high) for one in space}
 
 
 def _study(
-    view: View, study: Sequence[TrialResult], space: Sequence[Hyperparameter], *, seed: int, tried: Sequence[Setting],
+    sampler: str = "random", known: Sequence[_Known] = (), space: Sequence[Hyperparameter] = (), *, seed: int = 0,
 ) -> Any:
-    """An Optuna study, in memory, that was told of what these trials came to; those that run are known to it."""
+    """An Optuna study, in memory, that was told of these trials."""
     optuna = _optuna()
     samplers: dict[str, Callable[[], Any]] = {
         "random": lambda: optuna.samplers.RandomSampler(seed=seed),
-        "sobol": lambda: optuna.samplers.QMCSampler(seed=seed, scramble=True, warn_independent_sampling=False,
-                                                    warn_asynchronous_seeding=False),
         "tpe": lambda: optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True),
+        "gp": lambda: optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTUP - 1),
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # as Optuna calls its Sobol sampler
-        sampler = samplers[view.plan.tuning.sampler]()
-    made = optuna.create_study(direction="maximize", sampler=sampler, pruner=optuna.pruners.SuccessiveHalvingPruner(
-        min_resource=1, reduction_factor=THIRD))
-    known, states = scores(study, view.plan), optuna.trial.TrialState
-    for number in dict.fromkeys(one.number for one in study):
-        last = [one for one in study if one.number == number][-1]
-        trial = _told(made, last.setting, space)
-        if last.outcome == "failed":
-            made.tell(trial, state=states.FAIL)
-        elif last.outcome == "measured" and last.share == 1:
-            made.tell(trial, known[number, 1.0])
-        elif last.outcome == "measured":
-            trial.report(known[number, last.share], THIRD ** view.plan.tuning.rungs.index(last.share))
-            made.tell(trial, state=states.PRUNED)
-    for setting in tried[len({one.number for one in study}):]:
-        _told(made, setting, space)
+    made = optuna.create_study(direction="maximize", sampler=samplers[sampler](),
+                               pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=THIRD))
+    states = optuna.trial.TrialState
+    for one in known:
+        running, cut = one.score is None, one.score is not None and one.rung is not None
+        made.add_trial(optuna.trial.create_trial(
+            params=dict(one.setting), distributions=_distributions(space), value=None if cut else one.score,
+            state=states.RUNNING if running else states.PRUNED if cut else states.COMPLETE,
+            intermediate_values={THIRD ** (one.rung or 0): one.score} if cut else {}))
     return made
-
-
-def _told(study: Any, setting: Setting, space: Sequence[Hyperparameter]) -> Any:
-    study.enqueue_trial(setting)
-    trial = study.ask()
-    _suggested(trial, space)
-    return trial
 
 
 def _promoted(view: View, node: Node, arm: str) -> tuple[Trial, ...]:
@@ -272,12 +368,12 @@ def _promoted(view: View, node: Node, arm: str) -> tuple[Trial, ...]:
     if len(shares) == 1:
         return ()
     results = _study_of(view, node, arm)
-    known, space = scores(results, view.plan), view.space_of(arm)
-    study = _study(view, (), space, seed=0, tried=())
+    known = scores(results, view.plan)
+    study = _study()
     promoted: list[Trial] = []
     for number in dict.fromkeys(one.number for one in results if one.share < 1):
         own = {one.share: one for one in results if one.number == number}
-        trial, last = _told(study, next(iter(own.values())).setting, space), -1
+        trial, last = study.ask(), -1
         goes_on = True
         for rung, share in enumerate(shares[:-1]):
             if (number, share) in known and goes_on:
@@ -288,31 +384,12 @@ def _promoted(view: View, node: Node, arm: str) -> tuple[Trial, ...]:
     return tuple(promoted[:BATCH])
 
 
-def _suggested(trial: Any, space: Sequence[Hyperparameter]) -> Setting:
-    """A value for each dimension that counts, of four digits."""
-    found: Setting = {}
-    for one in space:
-        if one.given and found.get(one.given) not in one.among:
-            continue
-        if one.kind == "choice":
-            found[one.name] = trial.suggest_categorical(one.name, one.options)
-            continue
-        assert one.low is not None and one.high is not None
-        if one.kind == "integer":
-            found[one.name] = trial.suggest_int(one.name, int(one.low), int(one.high))
-        else:
-            value = trial.suggest_float(one.name, one.low, one.high, log=one.kind == "log")
-            found[one.name] = min(max(_short(value), one.low), one.high)
-    return found
-
-
 def _distributions(space: Sequence[Hyperparameter]) -> dict[str, Any]:
-    """Those of the dimensions that always count."""
     made = _optuna().distributions
     return {one.name: made.CategoricalDistribution(one.options) if one.kind == "choice" else
             made.IntDistribution(int(one.low or 0), int(one.high or 0)) if one.kind == "integer" else
             made.FloatDistribution(one.low or 0.0, one.high or 0.0, log=one.kind == "log")
-            for one in space if not one.given}
+            for one in space}
 
 
 def _short(value: float) -> float:

@@ -85,7 +85,7 @@ class PlantedStudy(Frozen):
         """Its data plan: the study as the program sees it."""
         return DataPlan(
             task="simulated", datasets=(DatasetUse(name="digits"),), expected_seconds=1, space=self.space,
-            metrics=(MetricSpec(name="accuracy", higher_is_better=True, worst=0.0),), tuning=Tuning(budget=16),
+            metrics=(MetricSpec(name="accuracy", higher_is_better=True, worst=0.0),), tuning=Tuning(),
             arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
             factor="difficulty" if self.levels else "",
             levels=tuple(Level(name=str(n)) for n in range(1, len(self.levels) + 1)))

@@ -1,4 +1,5 @@
-"""What stands beside a verdict without changing it: settings that are stale, baselines that miss a published value.
+"""What stands beside a verdict without changing it: settings that are stale or that more trials may well better,
+baselines that miss a published value.
 
 What it does not guarantee: that a baseline without an anchor is near to what was published of it.
 """
@@ -12,9 +13,9 @@ from record.claims.means import Claim
 from record.fold.state import RunState
 from record.nouns.data import DataPlan
 from record.nouns.tuning import Anchor
-from record.tuning import chosen, results
+from record.tuning import Chosen, chosen, results
 
-Caveat = Literal["stale tuning", "unanchored"]
+Caveat = Literal["stale tuning", "tuning not converged", "unanchored"]
 
 
 class Anchored(NamedTuple):
@@ -51,23 +52,25 @@ class Caveats:
         # before the stage of tuning is over, no setting is expected to be tuned
         tunes = claims and plan is not None and plan.tuned_arms and state.owed and state.stages["tuning"].settled
         self._found = results(state) if tunes else None
-        self._stale: dict[str, frozenset[str]] = {}
+        self._chosen: dict[str, dict[str, Chosen]] = {}
 
     def of(self, claim: Claim, other: Claim) -> tuple[Caveat, ...]:
         """What has to be said of the comparison of two claims, beside its verdict."""
-        stale = any(one.arm in self.stale(_node_of(self._state, one)) for one in (claim, other))
+        settings = [one for each in (claim, other) if (one := self._setting(each)) is not None]
         said: dict[Caveat, bool] = {
-            "stale tuning": stale, "unanchored": other.split == "test" and other.arm in self._unanchored}
+            "stale tuning": any(one.stale for one in settings),
+            "tuning not converged": any(one.gaining for one in settings),
+            "unanchored": other.split == "test" and other.arm in self._unanchored}
         return tuple(one for one, holds in said.items() if holds)
 
-    def stale(self, node: str) -> frozenset[str]:
-        """The arms whose setting was tuned on other code than that of a node."""
+    def _setting(self, claim: Claim) -> Chosen | None:
+        """What the arm of a claim ran with; None where nothing is tuned."""
+        node = _node_of(self._state, claim)
         if self._found is None or node not in self._state.owed or node not in self._state.nodes:
-            return frozenset()
-        if node not in self._stale:
-            settings = chosen(self._state, node, self._found)
-            self._stale[node] = frozenset(arm for arm, one in settings.items() if one.stale)
-        return self._stale[node]
+            return None
+        if node not in self._chosen:
+            self._chosen[node] = chosen(self._state, node, self._found)
+        return self._chosen[node].get(claim.arm)
 
 
 def _node_of(state: RunState, claim: Claim) -> str:

@@ -41,9 +41,11 @@ class Tuning(Frozen):
 
     currency: Literal["trials", "seconds"] = Field(
         default="trials", description="what arms get equally much of; seconds where arms differ much in cost")
-    budget: float = Field(default=12, gt=0, description="of the currency, for each arm; the defaults are a trial, too")
+    budget: float = Field(default=24, gt=0, description="of the currency, for each arm; the defaults are a trial, too")
     metric: str = Field(default="", description="one of the plan's that trials are compared by; empty: the primary")
-    sampler: Literal["random", "sobol", "tpe"] = "tpe"
+    sampler: Literal["random", "sobol", "tpe", "gp"] = Field(
+        default="gp", description="how settings are found: TPE and a Gaussian process learn of those before (with "
+                                  "rungs always TPE, which learns of trials that were cut short, too)")
     rungs: tuple[float, ...] = Field(
         default=(), description="shares below 1, rising, at which trials are measured first; the better third goes on")
     rungs_by: Literal["steps", "data"] = Field(

@@ -19,21 +19,24 @@ from stages.paper.latex import words
 
 SAMPLERS = {
     "random": "", "sobol": "The trials are points of a Sobol sequence, not drawn at random. ",
-    "tpe": "The trials were proposed by TPE after a few random ones, not drawn at random: for so many trials the curve "
-           "says what was found, and no random search is promised to find as much. "}
+    **{sampler: f"The trials were proposed by {name} after a few that were spread over the space, not drawn at random: "
+                "for so many trials the curve says what was found, and no random search is promised to find as much. "
+       for sampler, name in (("tpe", "TPE"), ("gp", "a Gaussian process"))}}
 
 
 def effort_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
     """What the sections on tuning, and the sentences on it, are filled in from."""
     account, rows = account_of(state), parity_of(state)
     curves = {one.arm: one.curve for one in account.arms if one.curve} if account is not None else {}
+    settings = {one.arm: one.chosen for one in account.arms if one.chosen is not None} if account is not None else {}
     unequal = disparities(state, rows)
     return {
         "account": account, "unequal": account.unequal if account is not None else (), "equal": f"{EQUAL:g}",
         "notes": _notes, "setting_rows": _setting_rows, "sampler_said": SAMPLERS,
         "parity": [(one, [_count(x) for x in (one.steps, one.rows, one.parameters)]) for one in rows],
         "disparities": unequal, "anchored": anchored(state.data_plan, claims),
-        "stale": [one.arm for one in account.arms if one.chosen is not None and one.chosen.stale] if account else [],
+        "gaining": [arm for arm, one in settings.items() if one.gaining],
+        "stale": [arm for arm, one in settings.items() if one.stale],
         "differs": {arm: "; ".join(f"{', '.join(what)} (against {other})" for name, other, what in unequal
                                    if name == arm) for arm, _, _ in unequal},
         "curves": drawn(curves, across="trials", up=words(account.metric.title or account.metric.name))
@@ -47,6 +50,7 @@ def _notes(account: Account, one: ArmTuning) -> str:
         ("UNEQUAL: less than the others", one.arm in account.unequal),
         ("every setting of its space was tried", one.effort.exhausted),
         ("stale: not tuned on the reported code", chosen is not None and chosen.stale),
+        ("the best came late: not converged", chosen is not None and chosen.gaining),
         (f"at the edge: {', '.join(chosen.edges)}" if chosen is not None else "", chosen is not None and chosen.edges),
     ) if holds)
 

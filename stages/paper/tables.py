@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import get_args
 
-from record.claims.caveats import anchored
+from record.claims.caveats import Caveat, anchored
 from record.claims.differences import Difference
 from record.claims.means import GRADES, Claim
 from record.ladder import RUNGS
@@ -82,10 +83,10 @@ def _notes(tabular: str, claims: Sequence[Claim], titles: _Titles) -> str:
 
 
 def _caveats(plan: DataPlan, claims: Sequence[Claim], differences: Sequence[Difference], titles: _Titles) -> str:
-    """Sentences on what stands beside the verdicts of the compared arms: stale tuning, and baselines unanchored."""
+    """Sentences on what stands beside the verdicts of the compared arms: as its caveats have it."""
     pairs = {caveat: dict.fromkeys(
         f"{titles.arm(one.arm)} against {titles.arm(arm_of(one.other))}" for one in differences
-        if caveat in one.caveats and titles.role(one.arm) == "method") for caveat in ("stale tuning", "unanchored")}
+        if caveat in one.caveats and titles.role(one.arm) == "method") for caveat in get_args(Caveat)}
     notes = [f" {caveat.capitalize()}: {', '.join(which)}." for caveat, which in pairs.items() if which]
     notes += [rf" Published of {titles.arm(one.anchor.arm)} on {titles.dataset(one.anchor.dataset)}: "
               rf"\setup{{{one.key}.value}} $\pm$ \setup{{{one.key}.tolerance}} (\setup{{{one.key}.source}})."

@@ -145,9 +145,9 @@ PARENT = NodeBrief(
     next_step="Lower the learning rate.", stdout_tail="plain@n50 dev accuracy 0.80\n",
     ran=RAN, checks=(CHECK,), advice=("loss.png: The title is long.",), settings=(
         Chosen(arm="plain", number=0, setting={"learning_rate": 0.003, "schedule": "none"}, code="", study=0,
-               stale=True, edges=()),
+               stale=True, gaining=False, edges=()),
         Chosen(arm="margin", number=7, setting={"learning_rate": 0.01, "schedule": "cosine", "warmup": 0.2}, code="",
-               study=2, stale=True, edges=())),
+               study=2, stale=True, gaining=False, edges=())),
 )
 BRANCH = (BranchStep(node="n1", stage="preliminary", kind="draft", varies="design", plan="A linear model."),
           BranchStep(node="n3", stage="preliminary", kind="debug", varies="design", plan="Its shapes mended."))

@@ -76,7 +76,7 @@ def trials_of(actions: list[object]) -> Iterator[Trial]:
             yield from action.trials
 
 
-@pytest.mark.parametrize("sampler", ["random", "sobol", "tpe"])
+@pytest.mark.parametrize("sampler", ["random", "sobol", "tpe", "gp"])
 def test_every_arm_gets_the_same_number_of_different_settings_in_range(
     monkeypatch: pytest.MonkeyPatch, sampler: str,
 ) -> None:
@@ -102,10 +102,40 @@ def test_every_arm_gets_the_same_number_of_different_settings_in_range(
     assert equal(given) and set(given.values()) == {5.0}
 
 
-def test_tpe_learns_of_what_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, actions = tuned(monkeypatch, dims(budget=28, sampler="tpe"), optimum=0.02)
+@pytest.mark.parametrize(("sampler", "budget"), [("tpe", 28), pytest.param("gp", 12, marks=pytest.mark.slow)])
+def test_samplers_learn_of_what_they_were_told(monkeypatch: pytest.MonkeyPatch, sampler: str, budget: int) -> None:
+    monkeypatch.setattr(tuning, "MOST", 1)
+    _, actions = tuned(monkeypatch, dims(budget=budget, sampler=sampler), optimum=0.02)
     far = [abs(math.log10(float(one.setting["rate"]) / 0.02)) for one in trials_of(actions) if one.arm == "baseline"]
-    assert sum(far[-8:]) < 0.6 * sum(far[:8])
+    assert sum(far[-budget // 4:]) < 0.6 * sum(far[:budget // 4])
+
+
+def test_the_first_trials_lie_in_all_parts_of_a_range_and_have_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = Hyperparameter(name="rule", kind="choice", options=("a", "b", "c"), default="a", source="s")
+    plan = dims(budget=5, sampler="gp", space=(RATE, rule))
+    first = [one.setting for one in trials_of(tuned(monkeypatch, plan)[1])]
+    for of in (first[:4], first[4:8]):
+        assert sorted(int(math.log10(float(one["rate"])) + 4) for one in of) == [0, 1, 2, 3]
+        assert {one["rule"] for one in of} == {"a", "b", "c"}
+
+
+def test_while_the_best_of_an_arm_comes_late_all_get_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: dict[str, int] = {}
+
+    def ever_better(_: Bowl, arm: str, setting: Setting) -> float:
+        return 1.0 if arm == "baseline" else 1 / (1 + tried.setdefault(str(setting), len(tried)))
+
+    def even(_: Bowl, arm: str, setting: Setting) -> float:
+        return 1.0
+
+    monkeypatch.setattr(Bowl, "value", ever_better)
+    plan = dims(budget=12, sampler="random", space=tuple(one.model_copy(update={"closed": True}) for one in PLAN.space))
+    log, actions = tuned(monkeypatch, plan)
+    assert {one.arm: one.looks for one in efforts(log.state)} == {"baseline": 24, "method": 24}
+    assert {arm: one.gaining for arm, one in chosen(log.state, f"n{len(actions) + 1:04d}").items()} == {
+        "baseline": False, "method": True}
+    monkeypatch.setattr(Bowl, "value", even)
+    assert {one.looks for one in efforts(tuned(monkeypatch, plan)[0].state)} == {12}, "nothing gains"
 
 
 def test_a_chosen_edge_widens_a_dimension_once_for_every_arm_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def test_the_appendix_has_what_each_arm_was_given_and_what_was_chosen() -> None:
     for words in ("Each arm was to have 3 trials", "plain & 3 & 1 & 12 & 1.00 & 1.00 & UNEQUAL: less than the others",
                   "smooth & 3 & 2 & 18 & 1.25 & 1.50 & stale: not tuned on the reported code",
                   r"smooth & 3 & learning\_rate & 0.0011 & 0.01 & 0.0001 to 0.1, log & Adam's paper",
-                  r"learning\_rate] now 0.0001 to 0.1, after a choice of smooth", "proposed by TPE after a few",
+                  r"learning\_rate] now 0.0001 to 0.1, after a choice of smooth", "a Gaussian process after a few",
                   "smooth & 5 & 100 & 4000 & -- & 3 & rows, seconds (against plain)",
                   "n0003 & n0001 & trial & good & 1 & 3 trials"):
         assert words in text, words
@@ -87,6 +87,15 @@ def test_the_text_must_tell_what_is_unequal_stale_or_unanchored() -> None:
         said = " ".join(disclosures(state, claims.means))
         assert ("unanchored" in said) == (value == 0.3) and "equal effort" not in said and "stale" not in said
         assert "UNEQUAL" not in appendix(state, claims.every)
+
+
+def test_a_best_setting_that_came_late_stands_beside_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("record.tuning.FEWEST", 3)  # trials of smooth, of which the last is the best
+    state = tuned(stale=False).state
+    claims = claims_of(state)
+    assert [one.verdict for one in claims.differences] == ["improved, tuning not converged, unanchored"]
+    assert "The best setting of smooth came so late" in " ".join(disclosures(state, claims.means))
+    assert "& the best came late: not converged" in plain(appendix(state, claims.every))
 
 
 def test_the_disclosure_has_every_trial_and_plain_scripts_say_that_nothing_was_tuned() -> None:
