@@ -48,7 +48,7 @@ def over(view: View, settings: SearchSettings) -> str | None:
         return "nothing can be tuned: " + ("no arm has hyperparameters" if not view.plan.tuned_arms else
                                            "the program does all at once, and not cell by cell")
     if view.stage == "tuning" and followed_up and tuning.step(view, tuning.base(view)) is None and not view.in_trial:
-        return f"every arm had its {view.plan.tuning.budget:g} {view.plan.tuning.currency}"
+        return "every arm was tuned"
     return "every planned ablation was tried" if view.stage == "ablation" and view.taken_up and followed_up else None
 
 
