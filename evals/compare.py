@@ -21,7 +21,7 @@ from agent.settings import compose
 from evals.comparison import Entrant, KeyClaim, Pair, Side, Tally, paired, shown, side_of, tally
 from inspector.text import dollars, duration, plain
 from models.errors import CatalogueError, ModelConfigError, ModelError
-from models.roles.exhibits import PREFER
+from models.roles.judge import PREFER
 from record.errors import WrongUse
 from record.fold.facts import RoleUsage
 from record.fold.state import RunState

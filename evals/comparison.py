@@ -14,8 +14,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from models.roles.exhibits import Better, PaperPreference, PreferInputs, ShownPaper
-from models.roles.judge import RecordFacts
+from models.roles.judge import Better, PaperPreference, PreferInputs, RecordFacts, ShownPaper
 from record.claims.differences import Called, differences
 from record.claims.means import paper_claims
 from record.fold.state import RunState

@@ -24,7 +24,7 @@ from models.backend import Backend
 from models.client import Models
 from models.errors import ModelError
 from models.failover import open_backend
-from models.roles.exhibits import PREFER, PreferInputs, ShownPaper
+from models.roles.judge import PREFER, PreferInputs, ShownPaper
 from models.settings import ModelSettings
 from record.log import MemoryLog
 from record.nouns.papers import Judgement

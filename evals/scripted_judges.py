@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 from pydantic import BaseModel
 
 from models.backend import ModelRequest
-from models.roles.exhibits import PaperPreference, PreferInputs
-from models.roles.judge import JudgeInputs, answer_type
+from models.roles.judge import JudgeInputs, PaperPreference, PreferInputs, answer_type
 from models.scripted import ScriptedModel
 
 CALM, OBEYED = 5, 10

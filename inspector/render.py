@@ -8,11 +8,10 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from inspector.cells import cells_text, left_text
+from inspector.cells import cells_text, left_text, tuning_text
 from inspector.status import Ahead, BudgetUse, Status
 from inspector.text import cached, count, dollars, duration, plain, short
 from inspector.tree import SEARCH_KINDS, CloseCall, Row, ShownMetric, StageRows, Tree, branch_text
-from inspector.tuning import tuning_text
 from record.fold.facts import RoleUsage
 from record.nouns.nodes import NodeKind, NodeStatus
 

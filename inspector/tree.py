@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
+from inspector.cells import trials_text
 from inspector.text import count, dollars, duration, short
-from inspector.tuning import trials_text
 from record.cells import CellCounts, all_cells, counts_of
 from record.claims.means import seedless, winner
 from record.effort import Account, account_of

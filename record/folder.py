@@ -165,7 +165,7 @@ def sha256_of_files(files: dict[str, str]) -> str:
     """One hash over names and texts."""
     digest = hashlib.sha256()
     for name in sorted(files):
-        digest.update(f"{name}\0{len(files[name])}\0{files[name]}\0".encode())
+        digest.update(f"{name}\0{len(files[name])}\0{files[name]}\0".encode(errors="replace"))
     return digest.hexdigest()
 
 

@@ -6,7 +6,6 @@ the program is split so. What a cell does not see cannot change what it measures
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 
 PLOTS = "plots.py"
@@ -27,11 +26,3 @@ def visible_files(
 def file_of(arm: str) -> str:
     """Where an arm's own code lies."""
     return f"arms/{arm.replace('-', '_')}.py"
-
-
-def tree_sha256(files: Mapping[str, str]) -> str:
-    """One hash over names and texts."""
-    digest = hashlib.sha256()
-    for name in sorted(files):
-        digest.update(f"{name}\0{len(files[name])}\0{files[name]}\0".encode(errors="replace"))
-    return digest.hexdigest()

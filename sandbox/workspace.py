@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from record.folder import sha256
+from record.folder import sha256, sha256_of_files
 from record.syntax import strings_in
 from sandbox.errors import ExecutorError
 from sandbox.execution import Script
 from sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, Artifacts, Job
-from sandbox.programs import PLOTS, tree_sha256
+from sandbox.programs import PLOTS
 from sandbox.settings import SandboxSettings
 from sandbox.untrusted import FILE_BYTES, NAME, BadFile, names_in, open_regular, remove, write_whole
 
@@ -63,7 +63,7 @@ def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> Scrip
                   views={name: str((views / f"{name}.npz").absolute()) for name in job.datasets},
                   readable=dataset_folders(job.datasets, views),
                   artifacts={node: left.names for node, left in job.artifacts.items()},
-                  tree=tree_sha256({name: text for name, text in job.source.items() if name != PLOTS}))
+                  tree=sha256_of_files({name: text for name, text in job.source.items() if name != PLOTS}))
 
 
 def mounted(dataset: str, views: Path) -> tuple[str, ...]:

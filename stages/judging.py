@@ -15,7 +15,7 @@ from record.manifest import manifest
 from record.nouns.papers import Judgement, Panel
 from review.evidence.tex import TexError
 from review.judge import Case, JudgeError, Paper, facts_of, family_warnings, guarded, judged, read_paper, read_rubric
-from review.judge.errors import PaperError
+from review.judge.reader import PaperError
 from stages.bench import Bench, do_work
 from stages.paper.versions import best_of
 

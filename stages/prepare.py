@@ -18,9 +18,8 @@ from record.ladder import RUNGS
 from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, Scorer
 from record.nouns.idea import GivenAnchor
 from record.nouns.tuning import Tuning
-from sandbox.bundled import Bundled
 from sandbox.data.splits import SHARES
-from sandbox.datasets import catalogue, materialise
+from sandbox.datasets import Bundled, catalogue, materialise
 from sandbox.metrics import METRICS, computed
 from sandbox.scorers import describe_scorer, freeze, read_scorer
 from stages.bench import Bench, do_work

@@ -15,8 +15,7 @@ from agent.cli.checks import existing
 from agent.cli.commands import Doctor
 from agent.cli.edge import DONE, FINDINGS
 from agent.cli.shown import show
-from agent.doctor import machine, model
-from agent.doctor.probe import Finding, broken
+from agent.doctor import Finding, broken, machine, model
 from agent.settings import Settings, compose
 from inspector.text import plain
 from record.errors import WrongUse

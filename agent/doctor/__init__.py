@@ -6,3 +6,38 @@ cannot do its work with; a warning is what it does worse with.
 Not guaranteed: that a run ends well. A probe looks at one moment, and a minute later a disk may be full or a provider
 away.
 """
+
+from __future__ import annotations
+
+from typing import Literal
+
+from record.nouns.frozen import Frozen
+
+Grade = Literal["ok", "warning", "fault"]
+
+
+class Finding(Frozen):
+    """One line of a report. `fix` is what to do about it, as exactly as possible; empty where all is well."""
+
+    check: str
+    grade: Grade
+    found: str
+    fix: str = ""
+
+
+def ok(check: str, found: str) -> Finding:
+    return Finding(check=check, grade="ok", found=found)
+
+
+def warning(check: str, found: str, fix: str) -> Finding:
+    return Finding(check=check, grade="warning", found=found, fix=fix)
+
+
+def fault(check: str, found: str, fix: str) -> Finding:
+    return Finding(check=check, grade="fault", found=found, fix=fix)
+
+
+def broken(check: str, error: Exception) -> Finding:
+    """The fault of a probe that broke."""
+    problem = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return fault(check, f"could not be checked: {problem}", "look at what the message names, then ask again")

@@ -17,7 +17,7 @@ import psutil
 from packaging.requirements import Requirement
 
 from agent import environment
-from agent.doctor.probe import Finding, fault, ok, warning
+from agent.doctor import Finding, fault, ok, warning
 from agent.keys import NAMES
 from inspector.text import duration
 from record.folder import free_gb

@@ -18,7 +18,7 @@ from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 from pydantic import BaseModel, Field
 
-from agent.doctor.probe import Finding, fault, ok, warning
+from agent.doctor import Finding, fault, ok, warning
 from inspector.text import count, duration
 from models.backend import Backend, Image, ModelRequest, Prompt, Reply
 from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelUnavailable

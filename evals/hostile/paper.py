@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from review.evidence import tex
-from review.judge.errors import PaperError
+from review.judge.reader import PaperError
 
 BODY = (
     "We study whether label smoothing changes the calibration of small convolutional networks. Five seeds were trained "

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Never
 
 from models.errors import CatalogueError
-from models.roles.exhibits import PreferInputs
-from models.roles.judge import JudgeAnswer, JudgeInputs, RecordFacts, answer_type
+from models.roles.judge import JudgeAnswer, JudgeInputs, PreferInputs, RecordFacts, answer_type
 
 CONFIGURE = (
     "configure a model: --model PROVIDER:MODEL (as anthropic:NAME, or openai-chat:NAME with --base-url for a server of "

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 from models.roles.assessing import COMPARE, FEEDBACK, SUMMARY
 from models.roles.coding import CODE
-from models.roles.exhibits import PREFER
 from models.roles.figures import FIGURE_REVIEW, FIGURES, PLOT, VISION
 from models.roles.ideation import DIGEST, IDEA, IDEA_OF, IDEA_REFLECT, PROPOSAL, RELATED_WORK
-from models.roles.judge import JUDGE
+from models.roles.judge import JUDGE, PREFER
 from models.roles.planning import ABLATION_PLAN, MISSING_ABLATIONS, PLAN
 from models.roles.revising import CITE_ASK, CITE_SELECT, REFLECT
 from models.roles.role import AnyRole

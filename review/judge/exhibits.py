@@ -19,8 +19,7 @@ from pathlib import Path
 
 from models.backend import Image
 from models.cutting import middle
-from models.roles.exhibits import Exhibit, ExhibitKind, Pages
-from models.roles.judge import RecordFacts
+from models.roles.judge import Exhibit, ExhibitKind, Pages, RecordFacts
 from record.claims.differences import differences
 from record.claims.means import ablations, paper_claims, replicates_of, winner
 from record.fold.state import RunState
@@ -29,10 +28,9 @@ from record.nouns.papers import Draft, Removed
 from review.evidence import tex
 from review.evidence.allowed import CITES
 from review.evidence.binder import used_keys
-from review.judge.errors import PaperError
 from review.judge.guards import neutral
 from review.judge.guards.ink import TIMEOUT
-from review.judge.reader import decoded, private_copy, read_bounded
+from review.judge.reader import PaperError, decoded, private_copy, read_bounded
 
 MOST_BYTES = 50_000_000
 SHOWN = {"task": 9_000, "log": 9_000}

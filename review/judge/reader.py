@@ -3,6 +3,10 @@
 Included LaTeX files are read from the paper's own folder only; comments are not part of the text; our value macros are
 filled in, other commands stay, since a language model reads them. Nothing is executed. By patterns, not by pylatexenc,
 which takes seconds for the tree of an appendix. `review.judge.guards` looks for what else a reader cannot see.
+
+    JudgeError
+        PaperError     you: the paper cannot be read
+        RubricError    you: the rubric file cannot be used
 """
 
 from __future__ import annotations
@@ -16,10 +20,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from record import typeset
+from record.errors import WrongUse
 from review.evidence import tex
 from review.evidence.pdf import pdf_text
-from review.judge.errors import PaperError
 from review.judge.sections import PaperSection, after_group, of_headings, of_pdf
+
+
+class JudgeError(WrongUse):
+    """A paper cannot be judged. The message is one line that says why, and how to fix it."""
+
+
+class PaperError(JudgeError):
+    """The paper cannot be read."""
+
+
+class RubricError(JudgeError):
+    """The rubric cannot be used."""
+
 
 FORMS = {".pdf": "PDF", ".tex": "LaTeX", ".md": "Markdown", ".markdown": "Markdown", ".txt": "text"}
 MOST_BYTES = {"PDF": 200_000_000, "LaTeX": 10_000_000, "Markdown": 10_000_000, "text": 10_000_000}

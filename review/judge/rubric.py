@@ -11,7 +11,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError
 
 from models.roles.judge import Rubric
-from review.judge.errors import RubricError
+from review.judge.reader import RubricError
 
 RUBRICS = Path(__file__).parent / "rubrics"
 END_TO_END = RUBRICS / "end_to_end.toml"

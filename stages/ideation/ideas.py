@@ -28,8 +28,7 @@ from record.nouns.decisions import Work
 from stages.bench import numbered
 from stages.digests import lines_of
 from stages.ideation.checks import claims_in, struck_out, unknown_names
-from stages.ideation.drafting import IdeaDrafting, Topic
-from stages.ideation.lookup import distinct
+from stages.ideation.drafting import IdeaDrafting, Topic, distinct
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from record.events.searching import CellExecuted, CellsOwed, Decided
 from record.fold.state import RunState
-from record.folder import read_source, seal
+from record.folder import read_source, seal, sha256_of_files
 from record.ladder import cells_of_rung
 from record.nouns.cells import Cell, CellLine
 from record.nouns.data import DataPlan
@@ -28,7 +28,7 @@ from record.source import ENTRY
 from record.syntax import reads_of, strings_in
 from record.tuning import cells_of_trial
 from sandbox.job import CellOutcome, Job, Outcome
-from sandbox.programs import tree_sha256, visible_files
+from sandbox.programs import visible_files
 from sandbox.results import SAID
 from search.tree import View
 from stages.bench import Bench
@@ -108,7 +108,7 @@ def keys_of(
 def code_of_arms(cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str]) -> dict[str, str]:
     """Arm -> sha256 of the files that its cells see: what a tuned setting holds for."""
     arms, reads = tuple(arms), reads_of(source.get(ENTRY, "")) or {}
-    return {arm: tree_sha256(visible_files(source, arm, arms=arms, reads=reads))
+    return {arm: sha256_of_files(visible_files(source, arm, arms=arms, reads=reads))
             for arm in dict.fromkeys(cell.arm for cell in cells)}
 
 

@@ -31,9 +31,8 @@ from stages.bench import Bench, do_work
 from stages.paper.citations import cite
 from stages.paper.disclosure import disclosure, file_of
 from stages.paper.figures import draw_figures
-from stages.paper.ladder import with_rungs
 from stages.paper.material import write_inputs
-from stages.paper.outline import checked, groups, section_inputs, taken
+from stages.paper.outline import checked, groups, section_inputs, taken, with_rungs
 from stages.paper.reflection import reflect
 from stages.paper.versions import assess_draft, best_of, drafted, material_of, reasons_against
 from stages.settings import OUTLINES

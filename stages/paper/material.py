@@ -33,9 +33,8 @@ from review.evidence import LITERALS, Evidence, Value, claims_in, used_keys
 from stages.digests import lines_of
 from stages.paper.appendix import appendix, disclosures
 from stages.paper.citations import library_of, reference
-from stages.paper.ladder import of_rungs
 from stages.paper.latex import escape
-from stages.paper.outline import to_report
+from stages.paper.outline import of_rungs, to_report
 from stages.paper.sources import FigureFile, PaperParts, Table
 from stages.paper.tables import tables
 from stages.paper.template import Template, kept, load

@@ -18,10 +18,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from models.roles.writing import Comparison, PaperOutline, PlannedSection, RequiredStatement, SectionInputs, WriteInputs
 from record.claims.differences import Called
+from record.fold.state import RunState
+from record.ladder import RUNGS, beaten_by
 from record.nouns.data import DataPlan, arm_of, level_of
 from record.nouns.papers import Draft, Section
 from record.typeset import ClaimKey, Use, uses, without_form
-from stages.paper.ladder import untold
+from stages.paper.latex import recorded, words
 
 _ORDER: tuple[Called, ...] = ("improved", "worsened", "no measurable difference", "unknown")
 _AGAINST: tuple[Called, ...] = ("worsened", "no measurable difference")
@@ -225,3 +227,33 @@ def _item(plan: DataPlan, found: Sequence[Comparison], results: Collection[str],
 
 def _is_method(plan: DataPlan, arm: str) -> bool:
     return any(one.name == arm and one.role == "method" for one in plan.arms)
+
+
+# --- what the program's own ladder says of a study --------------------------------------------------------------------
+
+
+ID = "ladder-"
+"""What the ids of these statements begin with."""
+
+
+def of_rungs(state: RunState) -> tuple[RequiredStatement, ...]:
+    """A sentence for each dataset on which a rung beats every arm, with the macro that prints its value."""
+    assert state.data_plan is not None
+    metric = state.data_plan.primary
+    titles = {one.name: one.title or one.name for one in state.datasets}
+    return tuple(RequiredStatement(id=f"{ID}{one.dataset}", keys=(one.rung.key,), abstract=True, text=(
+        f"On {recorded(titles.get(one.dataset, one.dataset))}, the {RUNGS[one.rung.arm]}, which is no part of the "
+        f"study, is ahead of every arm of it, each at its best level ({recorded(metric.title or words(metric.name))}: "
+        f"\\result{{{one.rung.key}.mean}}).")) for one in beaten_by(state))
+
+
+def untold(draft: Draft, statements: Sequence[RequiredStatement]) -> tuple[RequiredStatement, ...]:
+    """Those of these statements of which the abstract prints no value."""
+    told = {key.claim for use in uses(draft.abstract) if (key := ClaimKey.parse(use.key)) is not None}
+    return tuple(one for one in statements if one.id.startswith(ID) and told.isdisjoint(one.keys))
+
+
+def with_rungs(draft: Draft, statements: Sequence[RequiredStatement]) -> Draft:
+    """The draft with the sentences that its abstract lacks: what a writer leaves out, the program says."""
+    lacking = [one.text for one in untold(draft, statements)]
+    return draft.model_copy(update={"abstract": " ".join((draft.abstract.rstrip(), *lacking))}) if lacking else draft

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from agent import environment
 from agent.cli import main
 from agent.cli.doctor import examine
-from agent.doctor import machine
-from agent.doctor.probe import Finding
+from agent.doctor import Finding, machine
 from agent.keys import NAMES
 from agent.settings import Settings
 from record.network import kind_of

@@ -16,8 +16,7 @@ from PIL import Image as Pillow
 from pydantic_ai import models as pydantic_ai_models
 
 from agent.cli import main
-from agent.doctor import machine, model
-from agent.doctor.probe import Finding
+from agent.doctor import Finding, machine, model
 from models.failover import open_backend
 from models.settings import ModelSettings, RoleModel
 from tests.models.openai_server import Exchange, OpenAIServer, Step, content, drop, page, stall, status, tool

@@ -10,7 +10,7 @@ import pytest
 
 from agent.cli import asking, main
 from models.errors import ModelUnavailable
-from models.roles.exhibits import PaperPreference, PreferInputs
+from models.roles.judge import PaperPreference, PreferInputs
 from models.scripted import ScriptedModel
 from record.events.papers import Assessed
 from record.events.running import Answered

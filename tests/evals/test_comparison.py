@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from evals.comparison import CHARACTERS, Entrant, outcome, paired, shown, side_of, tally
-from models.roles.exhibits import Better, PaperPreference, PreferInputs, ShownPaper
+from models.roles.judge import Better, PaperPreference, PreferInputs, ShownPaper
 from record.reading import read_state
 from review.judge import Paper
 from review.judge.sections import PaperSection

@@ -16,7 +16,7 @@ from record.events.papers import LookedUp
 from record.ideation import DataNeed, LiteratureSearch
 from record.nouns.idea import read_idea
 from stages.ideation.checks import are_alike, claims_in, fit_of, shared, struck_out, unknown_names
-from stages.ideation.lookup import distinct
+from stages.ideation.drafting import distinct
 from tests.ideation.scripts import PICK, Shelf, World, by_number, drafted, reflected, text
 from tests.models.ideation_examples import ESTIMATE, MEANS, WORK
 

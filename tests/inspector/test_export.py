@@ -14,8 +14,7 @@ import pytest
 from PIL import Image
 
 from agent.cli import main
-from inspector.export.html_file import rewritten
-from inspector.export.pictures import PLAIN, Pictures, shrunk
+from inspector.export.html_file import PLAIN, Pictures, rewritten, shrunk
 from record.events.searching import Plotted
 from record.folder import RunFolder
 from record.log import EventLog

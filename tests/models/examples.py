@@ -23,7 +23,6 @@ from models.roles.coding import (
     Program,
     Tables,
 )
-from models.roles.exhibits import Exhibit, Pages, PreferInputs, ShownPaper
 from models.roles.figures import (
     ArrayBrief,
     FigureReviewInputs,
@@ -35,7 +34,7 @@ from models.roles.figures import (
     Range,
     VisionInputs,
 )
-from models.roles.judge import JudgeInputs, RecordFacts
+from models.roles.judge import Exhibit, JudgeInputs, Pages, PreferInputs, RecordFacts, ShownPaper
 from models.roles.planning import AblationPlanInputs, CatalogueEntry, MissingAblationsInputs, PlanInputs
 from models.roles.revising import CiteAskInputs, CiteSelectInputs, ReflectInputs, Round, SectionLength
 from models.roles.writing import (

@@ -27,9 +27,8 @@ from models.roles.assessing import (
     Statistic,
 )
 from models.roles.coding import CodeInputs, Duty, InFlight, NodeBrief, NodeLine, OmittedNodes
-from models.roles.exhibits import Exhibit, ShownPaper
 from models.roles.figures import FIGURES, PLOT, VISION, ArrayBrief, Mention, PlacedFigure, PlotInputs, VisionInputs
-from models.roles.judge import MOST_DIMENSIONS, Band, Dimension, Rubric, Scale
+from models.roles.judge import MOST_DIMENSIONS, Band, Dimension, Exhibit, Rubric, Scale, ShownPaper
 from models.roles.revising import REFLECT, ReflectInputs
 from models.roles.writing import ClaimLine, Reference, RequiredStatement, SectionInputs
 from record.ablation_results import AblationResult

@@ -30,8 +30,8 @@ from record.typeset import uses
 from review.evidence import check_draft
 from search.ladder import drawn, rung
 from search.tree import View
-from stages.paper.ladder import of_rungs, untold, with_rungs
 from stages.paper.material import claims_of
+from stages.paper.outline import of_rungs, untold, with_rungs
 from stages.paper.tables import tables
 from tests.paper.synthetic import DRAFT, PLAN, events, evidence, state
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from record.nouns.data import DatasetFacts
-from sandbox.bundled import Bundled
 from sandbox.data.splits import SHARES
-from sandbox.datasets import catalogue, materialise, registry
+from sandbox.datasets import Bundled, catalogue, materialise, registry
 from sandbox.errors import DatasetError
 
 

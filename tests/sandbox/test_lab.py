@@ -24,7 +24,7 @@ import pandas
 import pytest
 import scipy.sparse  # pyright: ignore[reportMissingTypeStubs]
 
-from sandbox.bundled import BUNDLED
+from sandbox.datasets import BUNDLED
 from sandbox.isolation.mounts import KERNEL_SIDE
 from tests.sandbox.conftest import Store
 

@@ -15,8 +15,8 @@ from record.effort import account_of, parity_of
 from record.fold.state import RunState
 from record.nouns.tuning import Anchor
 from stages.paper.appendix import appendix, disclosures
-from stages.paper.curves import drawn
 from stages.paper.disclosure import disclosure
+from stages.paper.effort import drawn
 from stages.paper.material import PaperClaims, claims_of
 from stages.paper.tables import tables
 from stages.paper.template import load

@@ -1,4 +1,4 @@
-"""What is read off the form of a program: swallowed errors, made-up fallbacks, frozen seeds, unequal budgets."""
+"""What is read off the form of a program: swallowed errors, made-up fallbacks, frozen seeds, arms cut short."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from record.nouns.data import DataPlan
 from record.nouns.nodes import Finding
 from review.honesty.flow import Flow, Sink
-from review.honesty.form.arms import budgets, cut_short, unread_switches, unused_training
+from review.honesty.form.arms import cut_short, unread_switches, unused_training
 from review.honesty.form.failures import (
     READS,
     attempt,
@@ -42,7 +42,6 @@ def structural(flow: Flow, sinks: Sequence[Sink], lines: Lines, plan: DataPlan |
     yield from cut_short(flow.tree, lines, plan)
     yield from seeds(flow.tree, sinks, lines)
     yield from best_seed(flow.tree, lines)
-    yield from budgets(flow.tree, lines, plan)
     yield from unread_switches(flow, lines, plan)
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from sandbox.bundled import Bundled
 from sandbox.data.own import OwnData
 from sandbox.data.spec import DataSpec, of_idea, spec_of, specs_of
-from sandbox.datasets import DATA_BYTES, catalogue, materialise, registry
+from sandbox.datasets import DATA_BYTES, Bundled, catalogue, materialise, registry
 from sandbox.errors import DatasetError
 from tests.sandbox.data.files import fields, table
 
