@@ -1,7 +1,7 @@
 """What to do next, and when the search of a stage is over: pure functions of a view and a random source.
 
 Source: AI-Scientist-v2, sections 3.2.1 and 3.2.2 (stages and their goals, node kinds, debug priority). Goals are
-computed where they can be: datasets from measurements, convergence from logged curves, ablations from their plan.
+computed where they can be: datasets from measurements, tuning from its trials, ablations from their plan.
 Best-first order is computed from verdicts and measurements; a model is asked for close calls alone.
 """
 

@@ -114,7 +114,6 @@ class Attempt(Frozen):
     peak_host_bytes: int | None = Field(default=None, description="most resident memory; None: not measured")
     peak_gpu_bytes: int | None = Field(default=None, description="most memory on its GPUs; None: none, or unknown")
     stdout_tail: str = ""
-    converged: bool | None = Field(default=None, description="whether logged loss curves levelled off; None: no curve")
     cells: tuple[CellLine, ...] = Field(default=(), description="what it owed and what became of each; empty for a "
                                                                 "program that does all at once")
 

@@ -38,7 +38,7 @@ from stages.briefs import advice, code_inputs, feedback_inputs, node_brief, plot
 from stages.nodes.canvas import Canvas
 from stages.nodes.cells import grid_of
 from stages.nodes.plotting import draw
-from stages.nodes.watching import converged, watcher
+from stages.nodes.watching import watcher
 
 REPEATS: frozenset[NodeKind] = frozenset({"replicate", "trial", "tune"})
 """Nodes that run their parent's program, with another seed or other settings."""
@@ -243,8 +243,7 @@ class _NodeWork:
         if outcome.failure is not None and NO_SPACE in outcome.failure.message and is_full(draft):
             raise RecordError(f"{NO_SPACE} at {bench.folder.root}: free disk space, then resume; {node.id} runs again")
         outcome = outcome if grid is None else grid.whole(outcome)
-        levelled, found = await to_thread(lambda: (
-            converged(draft / "measurements.jsonl") if outcome.curves_sha256 else None, self.findings(outcome)))
+        found = await to_thread(self.findings, outcome)
         seal(draft, final)
         if found and not node.findings:
             bench.recorder.append(Suspected(node=node.id, findings=found))
@@ -252,7 +251,7 @@ class _NodeWork:
             number=number, seconds=outcome.seconds, limit=limit, alone=alone, failure=outcome.failure,
             measurements=outcome.measurements, said=outcome.said, arrays=outcome.arrays, sealed=outcome.sealed,
             artifacts=outcome.artifacts, curves_sha256=outcome.curves_sha256, stdout_tail=outcome.stdout_tail,
-            converged=levelled, resumed=outcome.resumed, cells=outcome.cells, peak_host_bytes=outcome.peak_host_bytes,
+            resumed=outcome.resumed, cells=outcome.cells, peak_host_bytes=outcome.peak_host_bytes,
             peak_gpu_bytes=outcome.peak_gpu_bytes)))
         forget_rescued(draft)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -12,7 +11,7 @@ from record.nouns.data import Measurement
 from record.nouns.decisions import Expand
 from sandbox.job import Progress, Watch
 from sandbox.monitor import POINTS
-from search.pruning import FEWEST, Curve, Point, is_loss, peers_of, silence, verdict
+from search.pruning import FEWEST, Point, is_loss, peers_of, silence, verdict
 from search.tree import SEARCH_KINDS
 from stages.bench import Bench
 from stages.briefs import seen_by
@@ -64,22 +63,3 @@ def _logged(measurements: Path) -> list[Point]:
         points = (((one.dataset, one.condition, one.name, one.split), one.step, one.value) for one in found
                   if one.step is not None and one.grade == "logged")
         return list(islice((point for point in points if is_loss(point[0])), POINTS))
-
-
-SHORTEST = 5
-"""Steps below which a curve says nothing."""
-FLAT = 0.05
-"""A curve has levelled off when its last fifth moves by less than this share of its whole range."""
-
-
-def converged(measurements: Path) -> bool | None:
-    """Whether every logged loss curve has levelled off; None when none long enough was logged.
-
-    A curve is all values of one (name, condition, dataset, split) with "loss" in its name, by step.
-    """
-    curves: dict[Curve, list[tuple[int, float]]] = defaultdict(list)
-    for curve, step, value in _logged(measurements):
-        curves[curve].append((step, value))
-    long = [[value for _, value in sorted(curve)] for curve in curves.values() if len(curve) >= SHORTEST]
-    return all(max(tail) - min(tail) <= FLAT * (max(curve) - min(curve))
-               for curve in long for tail in [curve[-max(2, len(curve) // 5):]]) if long else None

@@ -41,7 +41,7 @@ def test_the_same_traceback_in_three_nodes_is_exit_1_and_can_be_resumed(
     for module in (run, checks):
         monkeypatch.setattr(module, "open_backend", scripted)
     with monkeypatch.context() as broken:
-        broken.setattr(nodes, "converged", stumbles)
+        broken.setattr(nodes, "seal", stumbles)
         assert command("run", "--idea", "idea.json", "--name", "r") == 1
     said = capsys.readouterr().out
     assert "failed (exit code 1)" in said and "LookupError < " in said and "scientist resume" in said

@@ -136,7 +136,7 @@ class World:
         values = () if action.kind in ("trial", "aggregate") else self.measured(action, rng)
         self._measure_cells(node, action, {one.arm: one.value for one in values})
         self.log.append(Executed(node=node, attempt=Attempt(
-            number=1, seconds=self.seconds, measurements=values, converged=True)))
+            number=1, seconds=self.seconds, measurements=values)))
         self.log.append(Judged(node=node, status="good"))
 
 
