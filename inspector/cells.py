@@ -52,6 +52,8 @@ def executed_text(event: CellExecuted, state: RunState) -> str:
 def trials_text(account: Account, node: str) -> str:
     """The trials of a node in one line, with the best of them: `smooth: 4 trials, best 0.93`."""
     own = [one for one in account.trials if one.node == node]
+    if not own:
+        return "the best settings again, with another seed"
     values = [one.values[account.dataset] for one in own if account.dataset in one.values]
     best = f", best {(max if account.metric.higher_is_better else min)(values):.4g}" if values else ""
     failed = sum(one.outcome == "failed" for one in own)

@@ -58,7 +58,8 @@ def _of_the_run(event: running.RunEvent | running.CallEvent, state: RunState) ->
 def of_arm(action: Expand) -> str:
     """The arm that a node is about, where it is about one: ` (4 settings of method)`."""
     if action.kind == "trial":
-        return f" ({len(action.trials)} settings of {plain(action.trials[0].arm)})"
+        arms = dict.fromkeys(plain(one.arm) for one in action.trials)
+        return f" ({len(action.trials)} settings of {' and '.join(arms)})"
     return f" (for {plain(action.arm)})" if action.arm else ""
 
 

@@ -41,6 +41,7 @@ class TrialResult(Frozen):
     values: dict[str, float] = Field(description="dataset -> mean over levels of the metric that trials are compared "
                                                  "by, the worst value where training diverged")
     seconds: float = Field(description="of computing")
+    seeds: int = Field(default=1, description="that it was measured with; `values` are means over them")
 
 
 class Effort(Frozen):
@@ -90,16 +91,24 @@ def results(
     `before` on (None: the next one) nothing.
     """
     assert state.data_plan is not None and state.started is not None
-    found: dict[tuple[str, str, int, float], TrialResult] = {}
+    found: dict[tuple[str, str, int, float], dict[int, TrialResult]] = {}
     for node in state.nodes.values():
         if node.kind not in LOOKS or node.stage == "ablation" or (before is not None and node.decision >= before):
             continue
         visible = node.finished if seen is None else node.decision in seen
         for one in (_results_of(state, node) if visible and node.id in state.owed else _running(state, node)):
-            key = one.arm, one.code, one.number, one.share
-            if key not in found or (found[key].outcome != "measured" and one.outcome == "measured"):
-                found[key] = one
-    return tuple(found.values())
+            by_seed = found.setdefault((one.arm, one.code, one.number, one.share), {})
+            if node.seed not in by_seed or (by_seed[node.seed].outcome != "measured" and one.outcome == "measured"):
+                by_seed[node.seed] = one
+    return tuple(_together(tuple(by_seed.values())) for by_seed in found.values())
+
+
+def _together(results: Sequence[TrialResult]) -> TrialResult:
+    """One setting over its seeds: the means of those that were measured."""
+    measured = [one for one in results if one.outcome == "measured"] or results[:1]
+    return measured[0] if len(measured) == 1 else measured[0].model_copy(update={
+        "seeds": len(measured), "seconds": sum(one.seconds for one in measured),
+        "values": {name: fmean(one.values[name] for one in measured) for name in measured[0].values}})
 
 
 def _running(state: RunState, node: Node) -> Iterable[TrialResult]:
@@ -118,7 +127,7 @@ def _results_of(state: RunState, node: Node) -> Iterable[TrialResult]:
     known = {one.cell: one for one in cells_of(state, node.id)}
     tried = dict.fromkeys((cell.arm, cell.trial, cell.share) for cell in owed.cells if cell.arm in plan.compared)
     for arm, number, share in tried:
-        cells = cells_of_trial(plan, arm, seed=state.started.seed, number=number, share=share)
+        cells = cells_of_trial(plan, arm, seed=node.seed, number=number, share=share)
         lines = [known.get(cell) for cell in cells]
         values = _values(plan, [one for one in lines if one is not None])
         complete = all(one is not None and one.cell in values for one in lines)
@@ -171,11 +180,16 @@ def scores(study: Sequence[TrialResult], plan: DataPlan) -> dict[tuple[int, floa
         for one in measured}
 
 
-def best_of(study: Sequence[TrialResult], plan: DataPlan) -> TrialResult | None:
-    """The best of those that were measured in full; of equals the first. None where there is none."""
+def ranked(study: Sequence[TrialResult], plan: DataPlan) -> list[TrialResult]:
+    """Those that were measured in full, the best first: what was tried with most seeds, then by value, then the first
+    of equals."""
     known = scores(study, plan)
-    whole = [one for one in study if (one.number, one.share) in known and one.share == 1]
-    return max(whole, key=lambda one: (known[one.number, one.share], -one.number), default=None)
+    return sorted(whole_of(study), key=lambda one: (-one.seeds, -known[one.number, one.share], one.number))
+
+
+def best_of(study: Sequence[TrialResult], plan: DataPlan) -> TrialResult | None:
+    """The first of `ranked`; None where there is none."""
+    return next(iter(ranked(study, plan)), None)
 
 
 EDGE = 0.1

@@ -24,15 +24,18 @@ from record.nouns.nodes import Node, NodeKind
 from record.nouns.tuning import Hyperparameter, Setting, Trial
 from record.tuning import (
     EQUAL,
+    FEWEST,
     TrialResult,
     best_of,
     edges,
     gaining,
+    ranked,
     scores,
     settings_in,
     spent_on,
     study_of,
     tuned_on,
+    whole_of,
 )
 from search.tree import View
 
@@ -58,17 +61,21 @@ def step(view: View, node: Node | None) -> Expand | Extend | None:
     """What tuning a node's program takes next; None where it waits for results, or is through.
 
     First every arm is given what it is owed; then, in the stage of tuning, a dimension is widened where a choice lies
-    at its edge; then the choices are measured together.
+    at its edge; then the best of each arm are tried again with other seeds, and the choices are measured together.
     """
     if node is None or not tunable(view, node):
         return None
-    batch = None if "trial" in view.without or view.limited else _batch(view, node)
-    if batch is not None:
-        return batch
-    if view.in_trial:
-        return None
-    wider = None if view.limited or view.stage != "tuning" or "trial" in view.without else _wider(view, node)
-    return wider or conclusion(view, node)
+    finals = [one for one in view.kind("trial") if one.parent == node.id and one.seed != view.seed]
+    if "trial" not in view.without and not view.limited:
+        if not finals and (batch := _batch(view, node)) is not None:
+            return batch
+        if not finals and view.in_trial:
+            return None
+        wider = _wider(view, node) if view.stage == "tuning" and not finals else None
+        final = _final(view, node, finals) if wider is None else None
+        if wider is not None or final is not None:
+            return wider or final
+    return None if view.in_trial else conclusion(view, node)
 
 
 def base(view: View) -> Node | None:
@@ -100,6 +107,23 @@ def conclusion(view: View, node: Node) -> Expand | None:
     return _with_settings(view, node, "tune", chosen)
 
 
+FINALISTS, SEEDS = 3, 2
+"""So many settings of an arm are tried again, with so many seeds: one seed alone may have been lucky."""
+OTHER = 1000
+"""Seeds of finals begin so far from the run's: replicates, which carry the claims, have others."""
+
+
+def _final(view: View, node: Node, before: Sequence[Node]) -> Expand | None:
+    """The best settings of each arm, to be tried with another seed; None where that is done, or studies are small."""
+    if len(before) >= SEEDS:
+        return None
+    trials = tuple(
+        Trial(arm=arm, number=one.number, setting=one.setting) for arm in view.plan.tuned_arms
+        for study in (_study_of(view, node, arm),) if len(whole_of(study)) >= FEWEST
+        for one in ranked(study, view.plan)[:FINALISTS])
+    return _with_settings(view, node, "trial", trials, seed=view.seed + OTHER + len(before)) if trials else None
+
+
 # --- who is owed what ------------------------------------------------------------------------------------------------
 
 
@@ -115,10 +139,12 @@ def _batch(view: View, node: Node) -> Expand | None:
                  if (promoted := _promoted(view, node, arm))), None)
 
 
-def _with_settings(view: View, node: Node, kind: NodeKind, trials: tuple[Trial, ...]) -> Expand:
+def _with_settings(
+    view: View, node: Node, kind: NodeKind, trials: tuple[Trial, ...], *, seed: int | None = None,
+) -> Expand:
     """A node that runs another one's program with these settings."""
-    return Expand(stage=view.stage, kind=kind, parent=node.id, ordinal=len(view.kind(kind)), seed=view.seed,
-                  trials=trials)
+    return Expand(stage=view.stage, kind=kind, parent=node.id, ordinal=len(view.kind(kind)),
+                  seed=view.seed if seed is None else seed, trials=trials)
 
 
 def owed_trials(view: View, node: Node) -> dict[str, float]:

@@ -138,6 +138,20 @@ def test_while_the_best_of_an_arm_comes_late_all_get_more(monkeypatch: pytest.Mo
     assert {one.looks for one in efforts(tuned(monkeypatch, plan)[0].state)} == {12}, "nothing gains"
 
 
+def test_the_best_are_tried_again_with_other_seeds_before_one_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, actions = tuned(monkeypatch, dims(budget=8, sampler="random"))
+    *_, first, second, last = (one for one in actions if isinstance(one, Expand))
+    assert (first.seed, second.seed, last.kind) == (1000, 1001, "tune") and first.trials == second.trials
+    known = {arm: study_of(results(log.state), arm, at(log).codes["n0001"][arm]) for arm in ("baseline", "method")}
+    assert {arm: {one.number for one in first.trials if one.arm == arm} for arm in known} == {
+        arm: {one.number for one in study if one.seeds == 3} for arm, study in known.items()}
+    assert all(sum(one.seeds for one in study) == len(study) + 3 * 2 for study in known.values())
+    assert equal({one.arm: one.looks for one in efforts(log.state)}), "the same settings are no more looks"
+    lucky, steady = known["method"][0], known["method"][1]
+    pair = (lucky.model_copy(update={"values": {"digits": 0.0}, "seeds": 1}), steady.model_copy(update={"seeds": 3}))
+    assert best_of(pair, log.state.data_plan or PLAN) == pair[1], "what was tried with more seeds goes first"
+
+
 def test_a_chosen_edge_widens_a_dimension_once_for_every_arm_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     log, actions = tuned(monkeypatch, dims(budget=6), optimum=30.0)
     wider = [one for one in actions if isinstance(one, Extend) and one.dimension == "rate"]
