@@ -27,6 +27,7 @@ from record.nouns.data import Grade, Measurement
 from record.nouns.nodes import Attempt, Node
 from record.reading import events_in, read_rows
 from review.evidence import check_draft, check_pdf, tex
+from review.evidence.allowed import CITES
 from review.evidence.binder import used_keys
 from sandbox.datasets import undamaged
 from sandbox.errors import SandboxError
@@ -231,11 +232,9 @@ async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> Non
     settings = override(state.started.settings, state.overrides)
     material = Material(state, folder, settings.paper, notice(state), isolation_text(state))
     draft = best_of(state.drafts).draft
-    texts = [draft.title, draft.abstract, *draft.captions.values(),
-             *(text for section in draft.sections for text in (section.title, section.body))]
-    report.counts["bound values"] += len(used_keys(texts))
-    report.counts["citations"] += len(used_keys(texts, frozenset({"cite", "citep", "citet"})))
-    report.counts["figures"] += len(used_keys(texts, frozenset({"paperfigure"})))
+    report.counts["bound values"] += len(used_keys(draft.texts))
+    report.counts["citations"] += len(used_keys(draft.texts, CITES))
+    report.counts["figures"] += len(used_keys(draft.texts, frozenset({"paperfigure"})))
     violations = list(check_draft(draft, material.evidence))
     try:
         template = material.template

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
+
 from agent.settings import Settings
-from models.budget import unpriced
+from models.budget import Budget, unpriced
+from models.client import Models
 from models.errors import ModelConfigError
-from record.nouns.decisions import Expand
+from models.failover import open_backend
+from models.ledger import Keep
+from models.settings import ModelSettings
+from record.log import MemoryLog, Recorder
+from record.nouns.decisions import Action, Expand, Spending
 from stages.documents import MOST_DOCUMENTS, ContextError, documents_in
 from stages.shares import RunShares
 
@@ -52,3 +60,33 @@ def check_priced(settings: Settings) -> None:
         raise ModelConfigError(
             f"budget.usd is set, and the price of {', '.join(unknown)} is not known: set it in USD per million tokens, "
             f"as --set 'models.prices={{\"{unknown[0]}\": {{input: 3.0, output: 15.0}}}}', or set --budget-tokens")
+
+
+# --- models outside of a run ----------------------------------------------------------------------------------------
+
+
+def open_model(settings: ModelSettings, log: Recorder | None = None) -> Models:
+    """The model of some settings; what it answers is lost unless somebody writes it down, `log` says what it took.
+
+    Raises: `ModelConfigError`.
+    """
+    return Models(open_backend(settings), log or MemoryLog(), settings, time.monotonic)
+
+
+def models_of(settings: Settings, log: Recorder, keep: Keep | None = None) -> Models:
+    """The models of some settings within their budget; `log` says what answers took. Raises `ModelConfigError`."""
+    return Models(open_backend(settings.models), log, settings.models, time.monotonic,
+                  budget=Budget(settings.budget, log, NoShares(), settings.models), keep=keep)
+
+
+class NoShares:
+    """`models.budget.Shares` where there is no run: each call is reserved for itself, and nothing for later."""
+
+    def steps(self) -> Mapping[str, Spending]:
+        return {}
+
+    def of(self, action: Action) -> Spending:
+        return Spending()
+
+    def attempt(self, limit: float) -> Spending:
+        return Spending()

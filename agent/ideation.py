@@ -9,21 +9,18 @@ from __future__ import annotations
 import asyncio
 import shutil
 import socket
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from agent.budget import check_priced
+from agent.budget import check_priced, models_of
 from agent.data import sources_of
 from agent.environment import devices_of, machine_of, packages, rate_of
 from agent.settings import Settings, credentials
 from literature.lookup import open_literature
-from models.budget import Budget
-from models.client import Models
 from models.errors import CatalogueError, ModelConfigError
 from models.failover import open_backend
 from record.errors import WrongUse
@@ -35,7 +32,7 @@ from record.ideation import Means
 from record.lock import hold
 from record.log import EventLog, Listener
 from record.network import on_network
-from record.nouns.decisions import Action, Spending, Work
+from record.nouns.decisions import Work
 from record.nouns.nodes import STAGES
 from record.prompts import keep as keep_prompt
 from record.reading import read_events
@@ -94,9 +91,7 @@ def ideate(
 async def _work(order: IdeaTask, settings: Settings, log: EventLog, on_idea: Callable[[int, Conceived], None]) -> None:
     await _begin(order, settings, log)
     folder = log.path.parent
-    models = Models(open_backend(settings.models), log, settings.models, time.monotonic,
-                    budget=Budget(settings.budget, log, NoShares(), settings.models),
-                    keep=partial(keep_prompt, folder))
+    models = models_of(settings, log, partial(keep_prompt, folder))
     async with open_literature(settings.literature, credentials()) as literature:
         study = Study(recorder=log, models=models, literature=literature, folder=folder, on_idea=on_idea)
         if order.context is not None:
@@ -122,19 +117,6 @@ async def _begin(order: IdeaTask, settings: Settings, log: EventLog) -> None:
     elif order.context is not None and log.state.context is None and idea_work(1) in [
             one.action for one in log.state.decisions.values()]:
         raise WrongUse(f"{log.path.parent} was begun without documents: choose another --out for --context")
-
-
-class NoShares:
-    """`models.budget.Shares` of an ideation: each call is reserved for itself, and nothing is left free for later."""
-
-    def steps(self) -> Mapping[str, Spending]:
-        return {}
-
-    def of(self, action: Action) -> Spending:
-        return Spending()
-
-    def attempt(self, limit: float) -> Spending:
-        return Spending()
 
 
 # --- the machine ----------------------------------------------------------------------------------------------------

@@ -45,14 +45,10 @@ from stages.documents import keep
 from stages.paper import template
 
 
-class RunExistsError(WrongUse):
-    """The name of a new run is taken."""
-
-
 def start(idea: Idea, settings: Settings, *, runs: Path, name: str, listener: Listener) -> int:
     """Make a run of an idea and bring it to its end; returns the exit code.
 
-    Raises: `ModelConfigError`, `CatalogueError`, `IsolationError`, `DatasetError`, `RunExistsError`, `RecordError`:
+    Raises: `ModelConfigError`, `CatalogueError`, `IsolationError`, `DatasetError`, `WrongUse`, `RecordError`:
     nothing is left behind then.
     """
     open_backend(settings.models)  # refuses an impossible model before anything is created
@@ -62,7 +58,7 @@ def start(idea: Idea, settings: Settings, *, runs: Path, name: str, listener: Li
     chosen = template.load(settings.paper.template)
     root = runs / name
     if root.exists():
-        raise RunExistsError(f"{root} exists; choose another --name, or go on with it: scientist resume {root}")
+        raise WrongUse(f"{root} exists; choose another --name, or go on with it: scientist resume {root}")
     folder = RunFolder(root)
     folder.create()
     try:

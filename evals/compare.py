@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.cli.asking import open_model
+from agent.budget import open_model
 from agent.cli.edge import DONE, FAILED
 from agent.cli.paper_commands import Compare
 from agent.cli.status import state_of

@@ -1,8 +1,7 @@
 """Published works: finding them in four public catalogues, and telling which references are true.
 
-    LiteratureError
-        LibraryError   for the user: a .bib file or a folder of papers cannot be read; the message has line and fix
-        SourceError    for nobody: a catalogue gave no usable answer in time; what depends on it stays unverified
+    LibraryError   for the user: a .bib file or a folder of papers cannot be read; the message has line and fix
+    SourceError    for nobody: a catalogue gave no usable answer in time; what depends on it stays unverified
 """
 
 from __future__ import annotations
@@ -10,13 +9,9 @@ from __future__ import annotations
 from record.errors import WrongUse
 
 
-class LiteratureError(Exception):
-    """The root of the errors of this package."""
-
-
-class LibraryError(LiteratureError, WrongUse):
+class LibraryError(WrongUse):
     """A .bib file or a folder of papers that cannot be read."""
 
 
-class SourceError(LiteratureError):
+class SourceError(Exception):
     """A catalogue gave no usable answer: not reached, too slow, too busy, or in an unknown form."""

@@ -174,7 +174,7 @@ def open_regular(path: str | Path, folder: int | None = None) -> int:
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise OSError(errno.EINVAL, "no plain file")
+        raise OSError(errno.EINVAL, "it is not a plain file")
     return file
 
 

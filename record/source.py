@@ -7,7 +7,7 @@ follows from another: `record.edits`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import unified_diff
 from pathlib import PurePosixPath
 
@@ -96,3 +96,24 @@ def _unfit(path: str, text: str, files: Mapping[str, str]) -> str | None:
     if (size := len(text.encode())) > FILE_BYTES:
         return f"has {size} bytes, more than {FILE_BYTES}: keep data out of it (lab.data)"
     return None
+
+
+# --- what a cell of it sees -------------------------------------------------------------------------------------------
+
+
+def visible_files(
+    source: Mapping[str, str], arm: str, *, arms: Iterable[str], reads: Mapping[str, str],
+) -> dict[str, str]:
+    """The files that a cell of an arm sees, of a program for these `arms`; `reads` as `record.syntax.reads_of` has it.
+
+    All but the plots, and of `arms/` not those of other arms, where the program is split so; what an arm reads shows
+    its file too. What a cell does not see cannot change what it measures.
+    """
+    seen = {file_of(arm), file_of(reads.get(arm, arm))}
+    hidden = {file_of(other) for other in arms} - seen | {PLOTS}
+    return {name: text for name, text in source.items() if name not in hidden}
+
+
+def file_of(arm: str) -> str:
+    """Where an arm's own code lies."""
+    return f"arms/{arm.replace('-', '_')}.py"

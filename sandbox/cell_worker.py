@@ -16,6 +16,7 @@ from pathlib import Path
 
 from record.nouns.cells import Cell
 from record.nouns.nodes import Failure
+from record.source import visible_files
 from sandbox.assembly import assemble
 from sandbox.cells import Ran, Schedule
 from sandbox.crew import Crew, Hold
@@ -29,7 +30,6 @@ from sandbox.kernels import Kernel
 from sandbox.monitor import Monitor, Usage
 from sandbox.output import OUTPUT_CHARS, LiveOutput
 from sandbox.pool import MATPLOTLIBRC, names_of
-from sandbox.programs import visible_files
 from sandbox.running import Runner, source_of
 from sandbox.untrusted import BadFile, remove
 from sandbox.workspace import CELLS, KERNELS, copy_arm, copy_view, mounted

@@ -170,7 +170,7 @@ class Job:
     """What a share below 1 of a cell is of: the training steps, which the code sees to (`cell.share`), or the training
     examples, of which `lab.data` gives no more; `cell.share` is 1 then."""
     arms: tuple[str, ...] = ()
-    """All arms of the study: a cell does not see the file `arms/<arm>.py` of another (`sandbox.programs`). Empty: those
+    """All arms of the study: a cell does not see the file `arms/<arm>.py` of another (`record.source`). Empty: those
     of `cells`."""
     pilots: tuple[Cell, ...] = ()
     """Those of `cells` that are measured first. Empty: of each arm and dataset the last in order."""

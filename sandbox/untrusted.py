@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from record.folder import open_regular as open_plain
 from record.unexpected import of_machine
 from sandbox.errors import SandboxError, SubmissionRefused
 
@@ -57,20 +58,16 @@ def read_as(words: str, into: type[SandboxError] = BadFile, *more: type[Exceptio
 
 def open_regular(folder: Path, relative: str, limit: int) -> BufferedReader:
     """The open file. Raises `BadFile` where it is no plain file in the folder or holds more than `limit` bytes."""
-    path = _inside(folder, relative)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        file = os.fdopen(open_plain(_inside(folder, relative)), "rb")
     except OSError as error:
         if of_machine(error):
             raise
         raise BadFile(f"{relative} cannot be read: {error.strerror}") from error
-    status = os.fstat(descriptor)
-    plain = stat.S_ISREG(status.st_mode)
-    if plain and status.st_size <= limit:
-        return os.fdopen(descriptor, "rb")
-    os.close(descriptor)
-    raise BadFile(f"{relative} holds {status.st_size} bytes, more than the limit of {limit}" if plain
-                else f"{relative} is not a plain file")
+    if (size := os.fstat(file.fileno()).st_size) <= limit:
+        return file
+    file.close()
+    raise BadFile(f"{relative} holds {size} bytes, more than the limit of {limit}")
 
 
 def load_array(path: Path) -> NDArray[Any]:

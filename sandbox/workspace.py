@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 
 from record.folder import sha256, sha256_of_files
+from record.source import PLOTS
 from record.syntax import strings_in
 from sandbox.errors import ExecutorError
 from sandbox.execution import Script
 from sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, Artifacts, Job
-from sandbox.programs import PLOTS
 from sandbox.settings import SandboxSettings
 from sandbox.untrusted import FILE_BYTES, NAME, BadFile, names_in, open_regular, remove, write_whole
 

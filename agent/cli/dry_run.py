@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from rich.text import Text
 
+from agent.budget import open_model
 from agent.cli.edge import DONE, FAILED, say
 from agent.cli.shown import answer, line, show
 from agent.data import sources_of
@@ -23,9 +23,7 @@ from agent.environment import rate_of
 from agent.forecast import Amount, Forecast, forecast
 from agent.settings import Settings
 from inspector.text import count, dollars, duration
-from models.client import Models
 from models.errors import ModelUnavailable
-from models.failover import open_backend
 from models.roles.planning import PLAN
 from record.events.running import Started
 from record.fold.state import RunState
@@ -107,7 +105,7 @@ async def _prepared(idea: Idea, settings: Settings, folder: RunFolder) -> RunSta
     try:
         await prepare(Bench(
             recorder=log, folder=folder, executor=executor, search=settings.search, paper=settings.paper,
-            models=Models(open_backend(settings.models), log, settings.models, time.monotonic),
+            models=open_model(settings.models, log),
             node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit, device=executor.device,
             sources=sources_of(settings), scorers=scorers_of(sources_of(settings), settings.sandbox.scorers)))
     finally:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.audit import audit
-from agent.cli.asking import open_model
+from agent.budget import open_model
 from agent.cli.edge import DONE, FAILED, say
 from agent.cli.paper_commands import Judge
 from agent.cli.shown import answer, first, line, table

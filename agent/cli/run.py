@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from agent.budget import check_priced
+from agent.budget import check_priced, models_of
 from agent.cli.checks import (
     check,
     check_gpus,
@@ -27,7 +27,6 @@ from agent.cli.dry_run import show_plan
 from agent.cli.edge import INTERRUPTED, say, traceback_saved, unbreakable
 from agent.cli.status import state_of
 from agent.data import with_idea
-from agent.ideation import NoShares
 from agent.outlook import ahead_of
 from agent.run import resume as resume_run
 from agent.run import rewrite, start
@@ -37,9 +36,6 @@ from inspector.live import view_for
 from inspector.render import ahead_text, print_lines, status_lines, tree_lines
 from inspector.status import status_in
 from inspector.tree import tree_of
-from models.budget import Budget
-from models.client import Models
-from models.failover import open_backend
 from models.roles.ideation import IDEA_OF
 from record.errors import WrongUse
 from record.events import Event
@@ -126,10 +122,7 @@ def idea_in_text(path: Path, settings: Settings) -> Idea:
         return known
     say(f"asking {settings.models.candidates(IDEA_OF)[0].name} for the idea in {path}; this costs a call")
     check_priced(settings)  # the call is within the budget of the run, though no part of its record
-    log = MemoryLog()
-    models = Models(open_backend(settings.models), log, settings.models, time.monotonic,
-                    budget=Budget(settings.budget, log, NoShares(), settings.models))
-    idea = asyncio.run(convert(path, models.at(0, 0)))
+    idea = asyncio.run(convert(path, models_of(settings, MemoryLog()).at(0, 0)))
     say(f"{idea.title}: {idea.short_hypothesis}")
     for number, step in enumerate(idea.experiments, 1):
         say(f"{number}. {step}")

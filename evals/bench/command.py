@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.cli.asking import open_model
+from agent.budget import open_model
 from agent.cli.checks import check_parts, check_space, check_writable
 from agent.cli.edge import DONE, FAILED, INTERRUPTED, say
 from agent.cli.paper_commands import BenchMlr

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent.cli.asking import open_model
+from agent.budget import open_model
 from agent.cli.edge import INTERRUPTED
 from agent.ideation import IdeaTask, ideate
 from agent.run import resume, start

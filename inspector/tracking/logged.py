@@ -1,7 +1,4 @@
-"""What trackers are handed of a run, and what they refuse.
-
-    TrackerError    the person who asked: the package is not installed, or the tracker cannot be written to
-"""
+"""What trackers are handed of a run."""
 
 from __future__ import annotations
 
@@ -14,16 +11,10 @@ from inspector.files import LARGEST, bytes_of, curve_points, listed
 from inspector.logs import node_of
 from inspector.text import plain, short
 from inspector.tree import tree_of
-from record.errors import WrongUse
 from record.fold.apply import apply
 from record.fold.state import RunState
 from record.nouns.nodes import Node
 from record.reading import read_events
-
-
-class TrackerError(WrongUse):
-    """A tracker cannot be written to, or is not installed. The message says why, and how to fix it."""
-
 
 POINTS = 50_000
 """Points of a node's curves that are exported."""

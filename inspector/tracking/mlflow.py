@@ -12,7 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from inspector.tracking.logged import Logged, Record, TrackerError, copy_files
+from inspector.tracking.logged import Logged, Record, copy_files
+from record.errors import WrongUse
 
 BATCH = 900
 """Values that are sent at a time (MLflow takes 1000)."""
@@ -20,12 +21,12 @@ PARAMS = 90
 
 
 def to_mlflow(record: Record, place: str, *, force: bool = False) -> str:
-    """Write a run; returns the address of the store. Raises `TrackerError`."""
+    """Write a run; returns the address of the store. Raises `WrongUse`."""
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = os.environ["DO_NOT_TRACK"] = "true"
     try:
         tracking, exceptions = import_module("mlflow.tracking"), import_module("mlflow.exceptions")
     except ImportError:
-        raise TrackerError("MLflow is not installed: pip install 'scientist[mlflow]'") from None
+        raise WrongUse("MLflow is not installed: pip install 'scientist[mlflow]'") from None
     address, artifacts = place, None  # files go where the server keeps them
     if "://" not in place:
         folder = Path(place).resolve()
@@ -41,15 +42,15 @@ def to_mlflow(record: Record, place: str, *, force: bool = False) -> str:
         for node in record.nodes:
             _write(client, record, experiment, node, {"mlflow.parentRunId": whole})
     except (exceptions.MlflowException, OSError) as error:
-        raise TrackerError(f"MLflow at {place} cannot be written to: {str(error).splitlines()[0][:300]}") from None
+        raise WrongUse(f"MLflow at {place} cannot be written to: {str(error).splitlines()[0][:300]}") from None
     return address
 
 
 def _forget(client: Any, experiment: str, run: str, *, force: bool) -> None:
-    """Delete what an earlier export wrote of the run. Raises `TrackerError` where it may not."""
+    """Delete what an earlier export wrote of the run. Raises `WrongUse` where it may not."""
     while there := client.search_runs([experiment], f"tags.`scientist.run` = '{run}'", max_results=500):
         if not force:
-            raise TrackerError(f"{run} is in this MLflow already: --force replaces it")
+            raise WrongUse(f"{run} is in this MLflow already: --force replaces it")
         for one in there:
             client.delete_run(one.info.run_id)
 

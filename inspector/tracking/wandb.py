@@ -11,29 +11,30 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from inspector.tracking.logged import Logged, Record, TrackerError, copy_files
+from inspector.tracking.logged import Logged, Record, copy_files
+from record.errors import WrongUse
 
 QUIET = {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false", "WANDB_CONSOLE": "off",
          "WANDB_DISABLE_GIT": "true", "WANDB_DISABLE_CODE": "true"}
 
 
 def to_wandb(record: Record, place: Path, *, force: bool = False) -> str:
-    """Write a run below a folder; returns where. Raises `TrackerError`."""
+    """Write a run below a folder; returns where. Raises `WrongUse`."""
     os.environ.update(QUIET)
     try:
         wandb: Any = import_module("wandb")
     except ImportError:
-        raise TrackerError("Weights & Biases is not installed: pip install 'scientist[wandb]'") from None
+        raise WrongUse("Weights & Biases is not installed: pip install 'scientist[wandb]'") from None
     folder = place.resolve()
     if not force and any(folder.glob(f"wandb/offline-run-*-{_id(record, record.run)}")):
-        raise TrackerError(f"{record.run.id} is in {place} already: choose another folder, or --force adds it again")
+        raise WrongUse(f"{record.run.id} is in {place} already: choose another folder, or --force adds it again")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for one in (record.run, *record.nodes):
             _one(wandb, record, one, folder)
         wandb.teardown()  # its own process writes the files: they are whole when it has ended
     except (OSError, wandb.Error) as error:
-        raise TrackerError(f"W&B in {place} cannot be written: {str(error).splitlines()[0][:300]}") from None
+        raise WrongUse(f"W&B in {place} cannot be written: {str(error).splitlines()[0][:300]}") from None
     return str(folder / "wandb")
 
 

@@ -30,6 +30,12 @@ class Draft(Frozen):
         default_factory=dict[str, Placement], description="figures that were moved, by name; the others stand where "
                                                           "their script put them")
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Every text in it."""
+        sections = (text for one in self.sections for text in (one.title, one.body))
+        return (self.title, self.abstract, *self.captions.values(), *sections)
+
 
 class PaperFinding(Frozen):
     """Something to mend in how a version of a paper is set."""

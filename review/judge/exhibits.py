@@ -172,8 +172,6 @@ def facts_of(state: RunState, draft: Draft) -> RecordFacts:
     roles = {arm.name: arm.role for arm in plan.arms} if plan else {}
     directions = Counter(one.called for one in differences(state, claims)
                          if roles.get(arm_of(one.condition)) == "method")
-    texts = [draft.title, draft.abstract, *draft.captions.values(),
-             *(text for section in draft.sections for text in (section.title, section.body))]
     return RecordFacts(
         released=released is not None and released.released, pages=released.pages if released else None,
         nodes=len(nodes), failed=sum(node.status in ("buggy", "pruned", "cancelled") for node in nodes),
@@ -185,6 +183,7 @@ def facts_of(state: RunState, draft: Draft) -> RecordFacts:
         for_method=directions["improved"], for_other=directions["worsened"],
         no_difference=directions["no measurable difference"], undecided=directions["unknown"],
         grades=tuple(sorted(Counter(str(claim.grade) for claim in claims).items())),
-        bound_values=len(used_keys(texts)), references=len(used_keys(texts, CITES)),
-        figures=len(used_keys(texts, frozenset({"paperfigure"}))), limited=state.limited or "", models=state.models,
-        calls=paid.calls, usd=round(paid.usd, 4), unpriced=paid.unpriced, code_seconds=round(state.seconds_of_code, 1))
+        bound_values=len(used_keys(draft.texts)), references=len(used_keys(draft.texts, CITES)),
+        figures=len(used_keys(draft.texts, frozenset({"paperfigure"}))), limited=state.limited or "",
+        models=state.models, calls=paid.calls, usd=round(paid.usd, 4), unpriced=paid.unpriced,
+        code_seconds=round(state.seconds_of_code, 1))

@@ -5,8 +5,6 @@ the same way, test predictions too. How near they must be to the recorded ones: 
 
 What it does not guarantee: that a number means what the paper says of it. Checkpoints are not used again, so an attempt
 that went on from one runs as a whole.
-
-    ReproductionError    you: there is nothing of the kind to run again, or its data are not those of the record
 """
 
 from __future__ import annotations
@@ -42,21 +40,17 @@ SLOWER = 3.0
 """How much longer than it was recorded an execution may take when it comes again."""
 
 
-class ReproductionError(WrongUse):
-    """A run or node cannot be executed again. The message says why, and what can be."""
-
-
 def chosen(state: RunState, names: Sequence[str] = (), *, limit: int | None = None) -> list[Node]:
     """The nodes of these names; by default what the paper rests on, with at most `limit` replicates of each.
 
-    Raises: `ReproductionError`.
+    Raises: `WrongUse`.
     """
     for name in names:
         if name not in state.nodes:
-            raise ReproductionError(f"this run has no node {name!r}: 'scientist tree RUN' lists them")
+            raise WrongUse(f"this run has no node {name!r}: 'scientist tree RUN' lists them")
         if not state.nodes[name].attempts:
             kind, status = state.nodes[name].kind, state.nodes[name].status
-            raise ReproductionError(f"{name} ({kind}, {status}) was never executed: choose one that was")
+            raise WrongUse(f"{name} ({kind}, {status}) was never executed: choose one that was")
     if names:
         return [state.nodes[name] for name in dict.fromkeys(names)]
     found: list[Node] = []
@@ -65,7 +59,7 @@ def chosen(state: RunState, names: Sequence[str] = (), *, limit: int | None = No
         if node not in found and (limit is None or node.kind != "replicate" or siblings.index(node.id) < limit):
             found.append(node)
     if not found:
-        raise ReproductionError("no node of this run was carried to its paper yet: name one with --node")
+        raise WrongUse("no node of this run was carried to its paper yet: name one with --node")
     return found
 
 
@@ -104,7 +98,7 @@ class Place:
 def lay_out_data(state: RunState, run: RunFolder, scratch: RunFolder, sources: Sources) -> tuple[str, ...]:
     """Copy the run's data; what is damaged is made anew from its source. Returns their names.
 
-    Raises: `DatasetError`, and `ReproductionError` where they are not those of the record.
+    Raises: `DatasetError`, and `WrongUse` where they are not those of the record.
     """
     scratch.create()
     for facts in state.datasets:
@@ -114,13 +108,13 @@ def lay_out_data(state: RunState, run: RunFolder, scratch: RunFolder, sources: S
                 shutil.copyfile(source / file, target / file)
         made = materialise(facts.name, views=scratch.views, labels=scratch.labels, seed=facts.seed, sources=sources)
         if made.fingerprint != facts.fingerprint:
-            raise ReproductionError(f"the data {facts.name!r} cannot be made again: the run's copy was changed or is "
-                                    f"gone, and its source now gives other data (fingerprint {made.fingerprint[:12]}..."
-                                    f", recorded {facts.fingerprint[:12]}...)")
+            raise WrongUse(f"the data {facts.name!r} cannot be made again: the run's copy was changed or is "
+                           f"gone, and its source now gives other data (fingerprint {made.fingerprint[:12]}..."
+                           f", recorded {facts.fingerprint[:12]}...)")
     try:
         copy_frozen(state.scorers, run.scorers, scratch.scorers)
     except DatasetError as error:
-        raise ReproductionError(str(error)) from None
+        raise WrongUse(str(error)) from None
     return tuple(facts.name for facts in state.datasets)
 
 

@@ -24,11 +24,10 @@ from record.nouns.data import DataPlan
 from record.nouns.decisions import Expand
 from record.nouns.nodes import CellRun, Node, node_id
 from record.nouns.tuning import Trial
-from record.source import ENTRY
+from record.source import ENTRY, visible_files
 from record.syntax import reads_of, strings_in
 from record.tuning import cells_of_trial
 from sandbox.job import CellOutcome, Job, Outcome
-from sandbox.programs import visible_files
 from sandbox.results import SAID
 from search.tree import View
 from stages.bench import Bench

@@ -17,7 +17,7 @@ from record.errors import WrongUse
 from record.events import Event
 from record.events.searching import Decided, Proposed
 from record.fold.state import RunState
-from record.folder import RunFolder, write_source
+from record.folder import RunFolder, open_regular, write_source
 from record.nouns.decisions import Expand
 from record.nouns.nodes import STAGES, node_id
 from record.source import ENTRY, FILE_BYTES, MOST, PLOTS, SourceError, check_source, setups_of
@@ -128,7 +128,7 @@ def _text(folder: Path, name: str) -> str:
     path = folder / name
     if not stat.S_ISREG(path.lstat().st_mode):
         raise CodeError(f"{path} is not a plain file: put the file itself there")
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+    with open(open_regular(path), "rb") as file:
         data = file.read(FILE_BYTES + 1)
     if len(data) > FILE_BYTES:
         raise CodeError(f"{path} has more than {FILE_BYTES} bytes: keep data out of it (lab.data), and the code short")

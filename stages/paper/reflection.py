@@ -85,8 +85,8 @@ def reflect_inputs(bench: Bench, before: Sequence[Drafted], k: int, *, news: tup
     seen = bench.state.figures_seen.get(base.round)
     inputs, draft = write_inputs(material_of(bench, k)), base.draft
     # Of the record it needs the primary metric, and what the draft or a finding about it names.
-    text = "\n".join((draft.title, draft.abstract, *(one.body for one in draft.sections), *draft.captions.values(),
-                      *base.violations, *base.complaints, *news, *(key for s in inputs.statements for key in s.keys)))
+    text = "\n".join((*draft.texts, *base.violations, *base.complaints, *news,
+                      *(key for s in inputs.statements for key in s.keys)))
     primary = inputs.data_plan.primary.name
     return ReflectInputs(
         inputs=inputs, draft=draft, pages=base.pages, over=base.over,

@@ -107,7 +107,6 @@ def evidence_with(evidence: Evidence, template: Template) -> Evidence:
 def _skeleton(parts: PaperParts, template: Template) -> str:
     """The template's skeleton, filled in. It may be a stranger's: it gets values, and runs no Python."""
     draft = parts.draft
-    texts = [draft.abstract, *(one.body for one in draft.sections), *draft.captions.values()]
     notice = [recorded(one) for one in parts.notice.split("\n\n") if one.strip()]
     if parts.refused:
         notice.insert(0, r"\textbf{DRAFT, not released.} The check of evidence refused this paper: something in it is "
@@ -119,7 +118,7 @@ def _skeleton(parts: PaperParts, template: Template) -> str:
         return skeleton.render(  # docs/templates.md lists these
             title=draft.title, abstract=draft.abstract.strip(), authors=recorded(parts.authors), draft=parts.refused,
             notice="\\par\n".join(notice), running=running, appendix=bool(parts.appendix),
-            bibliography=bool(used_keys(texts, allowed.CITES)),
+            bibliography=bool(used_keys(draft.texts, allowed.CITES)),
             sections=[{"title": one.title, "body": one.body.strip()} for one in draft.sections])
     except SkeletonError as error:
         line = f", line {error.lineno}" if isinstance(error, TemplateSyntaxError) else ""

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from pydantic_ai import models as pydantic_ai_models
 
-from agent.cli import asking, main
+from agent import budget
+from agent.cli import main
 from models.scripted import ScriptedModel
 from record.events.papers import Assessed
 from record.events.running import Ended
@@ -48,7 +49,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[ScriptedModel], Scripted
     """Puts a scripted model in place, whatever --model says."""
 
     def put(one: ScriptedModel) -> ScriptedModel:
-        monkeypatch.setattr(asking, "open_backend", lambda settings: one)  # pyright: ignore
+        monkeypatch.setattr(budget, "open_backend", lambda settings: one)  # pyright: ignore
         return one
 
     return put

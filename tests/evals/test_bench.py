@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent.cli import asking, main
+from agent import budget
+from agent.cli import main
 from evals.bench.table import as_csv, table
 from evals.bench.tasks import STEPS, Line, Outcome, Scoring, StepName, Task, needed, read_tasks, saved
 from evals.bench.work import Bench, Interrupted, Maker, lines_of, work
@@ -164,7 +165,7 @@ def test_each_step_is_judged_by_its_rubric_and_against_the_task(
     arguments = ["bench", "mlr", "--tasks", "tasks", "--only", "noise", "--steps", "idea,proposal", "--out", "out"]
     assert main([*arguments, *OFFLINE]) == 1
     judge = ScriptedModel(sixes, name="offline")
-    monkeypatch.setattr(asking, "open_backend", lambda settings: judge)  # pyright: ignore
+    monkeypatch.setattr(budget, "open_backend", lambda settings: judge)  # pyright: ignore
     assert main([*arguments, *OFFLINE]) == 0
     out = capsys.readouterr().out
     asked = [one.inputs for one in judge.requests]

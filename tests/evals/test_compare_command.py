@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import asking, main
+from agent import budget
+from agent.cli import main
 from models.errors import ModelUnavailable
 from models.roles.judge import PaperPreference, PreferInputs
 from models.scripted import ScriptedModel
@@ -31,7 +32,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def behind_the_door(monkeypatch: pytest.MonkeyPatch, model: ScriptedModel) -> None:
-    monkeypatch.setattr(asking, "open_backend", lambda settings: model)  # pyright: ignore
+    monkeypatch.setattr(budget, "open_backend", lambda settings: model)  # pyright: ignore
 
 
 def prefers_first(inputs: PreferInputs) -> PaperPreference:

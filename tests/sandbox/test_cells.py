@@ -20,11 +20,11 @@ import numpy as np
 import pytest
 
 from record.nouns.cells import Cell, CellLine, Training
+from record.source import visible_files
 from sandbox import cells as scheduling
 from sandbox import workspace
 from sandbox.executor import LocalExecutor
 from sandbox.job import CellOutcome, Job, Outcome
-from sandbox.programs import visible_files
 from sandbox.scoring import read_sealed
 from sandbox.workspace import rescue_checkpoints
 from tests.sandbox.conftest import SETTINGS, Store, eventually, gone

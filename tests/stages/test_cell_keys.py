@@ -19,12 +19,11 @@ from random import Random
 import pytest
 
 from record.nouns.cells import Cell
-from record.source import ENTRY, PLOTS
+from record.source import ENTRY, PLOTS, file_of, visible_files
 from record.syntax import reads_of
 from sandbox.datasets import materialise
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job
-from sandbox.programs import file_of, visible_files
 from sandbox.settings import SandboxSettings
 from search.tree import View
 from stages.bench import Bench

@@ -19,9 +19,8 @@ from pathlib import Path
 
 from record.nouns.papers import Removed, RemovedKind
 from review.judge.guards.ink import VisibleText, visible_text
-from review.judge.guards.letters import tagged, unseen
 from review.judge.guards.markup import without_hidden
-from review.judge.guards.orders import orders
+from review.judge.guards.orders import orders, tagged, unseen
 from review.judge.reader import Paper, PaperError, private_copy
 from review.judge.sections import PaperSection, of_pdf
 
