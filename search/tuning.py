@@ -208,10 +208,15 @@ def _running(study: Sequence[TrialResult]) -> int:
 
 
 def behind(view: View) -> str:
-    """The baseline whose code is to be bettered next, since others had so many more looks; empty: none."""
+    """The baseline whose code is to be bettered next, since others had so many more looks; empty: none.
+
+    One whose better version is on its way waits for it.
+    """
+    under_way = {view.bettered.get(node.id) for node in view.in_flight}
     most = max(view.given.values(), default=0.0)
     versions = max(view.versions.values(), default=0)
     late = [arm.name for arm in view.plan.arms if arm.role == "baseline" and arm.name in view.given
+            and arm.name not in under_way
             and most > EQUAL * view.given[arm.name] and view.versions[arm.name] < versions]
     return min(late, key=lambda arm: view.given[arm], default="")
 

@@ -263,6 +263,9 @@ def test_a_baseline_that_lags_in_versions_of_its_code_is_bettered_next() -> None
     view = at(log, "agenda")
     lagging = replace(view, given={"baseline": 12.0, "method": 15.0}, versions={"baseline": 1, "method": 4})
     assert tuning.behind(lagging) == "baseline" and tuning.behind(view) == ""
+    last = next(reversed(view.nodes.values()))
+    on_its_way = view.nodes | {last.id: last.model_copy(update={"status": "running"})}
+    assert tuning.behind(replace(lagging, nodes=on_its_way, bettered={last.id: "baseline"})) == ""
 
 
 def test_expected_best_of_k() -> None:
