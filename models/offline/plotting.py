@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from models.offline.edits import changes_between
 from models.offline.repairing import relabelled
 from models.offline.scripts import render
 from models.offline.study import FigureSpec, study_of_idea, study_of_plan
@@ -17,7 +18,6 @@ from models.roles.figures import (
     PlotInputs,
     Plots,
 )
-from record.edits import changes_between
 from record.nouns.data import arm_of
 
 MAX_ABLATIONS = 5

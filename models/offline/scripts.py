@@ -10,9 +10,9 @@ from functools import cache
 
 import jinja2
 
+from models.offline.edits import edits_between
 from models.offline.study import HOME, Edit, Scalar
 from models.roles.coding import NodeBrief, Program
-from record.edits import edits_between
 from record.source import ENTRY, PLOTS
 
 WIDTH = 118

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from record.edits import Edit, File, applied, changed, changes_between, edits_between
+from models.offline.edits import changes_between, edits_between
+from record.edits import Edit, File, applied, changed
 from record.source import FILE_BYTES, SourceError
 
 LINES = st.lists(st.sampled_from(["a = 1\n", "b = 2\n", "\n", "    a = 1\n", "c", "é\r\n"]), max_size=14).map("".join)
