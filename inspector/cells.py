@@ -70,6 +70,7 @@ def tuning_text(account: Account) -> str:
 def _arm(account: Account, one: ArmTuning) -> str:
     tuning, effort = account.tuning, one.effort
     given = (f"{duration(effort.seconds)} of {duration(tuning.budget)}" if tuning.currency == "seconds" else
-             f"{effort.trials} trials + {effort.versions} of its code, of {tuning.budget:g}")
+             f"{effort.trials} trials + {effort.versions} version{'s' * (effort.versions != 1)} of its code (budget "
+             f"{tuning.budget:g})")
     notes = "" if one.chosen is None else ", stale" * one.chosen.stale + ", not converged" * one.chosen.gaining
     return f"{plain(one.arm)} {given}{f', best {one.best:.4g}' if one.best is not None else ''}{notes}"

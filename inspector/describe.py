@@ -126,8 +126,9 @@ def _executed(event: searching.Executed, state: RunState) -> str:
     took = f"{event.node} ran {duration(attempt.seconds)}" + "".join(f" again, {words}" for words in again)
     if attempt.failure is None:
         done = sum(one.outcome in ("measured", "taken over") for one in attempt.cells)
-        cells = f" of {done} of {len(attempt.cells)} cells" if attempt.cells else ""
-        return f"{took}: {len(attempt.measurements)} measurements{cells}"
+        found = [f"{len(attempt.measurements)} measurements"] if attempt.measurements or not attempt.cells else []
+        cells = [f"{done} of {len(attempt.cells)} cells"] if attempt.cells else []
+        return f"{took}: {' of '.join(found + cells)}"
     return f"{took}: {attempt.failure.kind}: {short(attempt.failure.message, 80)}"
 
 

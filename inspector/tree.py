@@ -180,7 +180,7 @@ def node_limit(state: RunState, stage: StageName) -> int | None:
 
 def score_of(node: Node, plan: DataPlan | None) -> float | None:
     """The primary metric on the main dataset (validation), mean over the method's conditions, or else over all."""
-    if plan is None:
+    if plan is None or node.kind == "rung":  # reference models, whose mean says nothing
         return None
     primary: MetricSpec = plan.primary
     cells = {one.condition: one.value for one in node.measurements

@@ -56,7 +56,7 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
     siblings, rest = memory(view, action)
     duty, numbered = duty_of(view), enumerate(bench.idea.experiments, 1)
     covered = action.kind == "improve" and any(
-        item == action.item for n, item in numbered if n in bench.plan.covered)  # by the compared arms, as planned
+        item == action.item for n, item in numbered if n in bench.plan.covered)  # by the plan's arms
     spare = None
     if parent is not None and parent.attempts and bench.search.order == "arrival" and (
             action.stage == "agenda" and action.kind == "improve"):
@@ -106,7 +106,8 @@ def feedback_inputs(bench: Bench, decided: Decided) -> FeedbackInputs:
         parent_measurements=parent.measurements if parent else (), stdout_tail=node.attempts[-1].stdout_tail,
         ablation=ablation_of(bench.state, action.item) if node.stage == "ablation" else None,
         duty=duty_of(view), figures=node.reviews, tables=tables_of([node], bench.plan),
-        ran=node.attempts, beside=tuple(
+        ran=node.attempts, settings=settings_of(
+            bench.state, parent if parent is not None and node.stage == "ablation" else node, decided), beside=tuple(
             NodeLine(id=one.id, kind=one.kind, varies=one.varies, outcome=means(one, view.plan, WHOLE))
             for one in others if one.id != node.id))
 

@@ -23,7 +23,7 @@ from record.fold.state import RunState
 from record.nouns.data import DataPlan
 from search.tree import view_of
 from stages.bench import Bench
-from stages.briefs import node_brief, summaries, unreported
+from stages.briefs import node_brief, settings_of, summaries, unreported
 from stages.settings import PLANNINGS
 
 MOST_RISKS = 12
@@ -40,8 +40,9 @@ async def plan_ablations(bench: Bench, decided: Decided, client: ModelClient) ->
         bench.recorder.append(AblationsPlanned(why="no stage before found a node to ablate"))
         return
     inputs = AblationPlanInputs(
-        idea=bench.idea, data_plan=bench.plan, facts=bench.facts, method=node_brief(bench.folder, view.root),
-        most=most, node_seconds=bench.node_seconds, rate=bench.state.rate,
+        idea=bench.idea, data_plan=bench.plan, facts=bench.facts, most=most,
+        method=node_brief(bench.folder, view.root, settings=settings_of(bench.state, view.root, decided)),
+        node_seconds=bench.node_seconds, rate=bench.state.rate,
         earlier=summaries(bench, view), unreported=unreported(bench, view),
         notes=bench.state.notes_for(decided.k, "ablation"), written=written_by_people(bench.state))
     kept: tuple[Ablation, ...] = ()

@@ -22,7 +22,7 @@ from search.replication import as_left
 from search.score import coverage, diverged, gain, measured
 from search.tree import SEARCH_KINDS, View, unmarked, view_of
 from stages.bench import Bench
-from stages.briefs import node_line, statistic
+from stages.briefs import node_line, settings_of, statistic
 from stages.summaries import branch, failures
 from stages.tables import tables_of_means
 
@@ -161,7 +161,9 @@ def summary_inputs(bench: Bench, stage: StageName, k: int) -> SummaryInputs:
         idea=bench.idea, data_plan=plan, facts=bench.facts, stage=stage,
         ended=last[1].ended if last is not None else "", best=best.id if best else None,
         nodes=tuple(node_line(node, plan) for node in state.stage_nodes(stage) if node.kind in SEARCH_KINDS),
-        best_plan=best.plan if best else "", reasons=last[1].reasons if last is not None else (),
+        best_plan=best.plan if best else "",
+        settings=settings_of(bench.state, best, bench.state.decisions[best.decision]) if best else (),
+        reasons=last[1].reasons if last is not None else (),
         selection=selection_of(whole_stage(bench, stage, k)), statistics=shown,
         differences=tuple(one if one.n >= FEWEST else one.model_copy(update={"low": None, "high": None})
                           for one in differences(state, claims)),

@@ -14,6 +14,7 @@ from record.nouns.data import Measurement
 from record.nouns.figures import FigureReview
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import Attempt, BranchStep, NodeKind, StageName, Verdict
+from record.tuning import Chosen
 
 
 class FeedbackInputs(Study):
@@ -33,6 +34,7 @@ class FeedbackInputs(Study):
     duty: Duty | None = Field(default=None, description="what must be measured; None: all that the data plan names")
     figures: tuple[FigureReview, ...] = Field(default=(), description="reviews of its figures, all found readable")
     ablation: Ablation | None = Field(default=None, description="the planned ablation that it had to carry out, if any")
+    settings: tuple[Chosen, ...] = Field(default=(), description="of each arm with hyperparameters; of cells alone")
     stdout_tail: str = ""
 
 
@@ -106,6 +108,7 @@ class SummaryInputs(Study):
     nodes: tuple[NodeLine, ...]
     best: str | None
     best_plan: str = ""
+    settings: tuple[Chosen, ...] = Field(default=(), description="that the best node's arms ran with")
     reasons: tuple[str, ...] = ()
     selection: Selection | None = None
     statistics: tuple[Statistic, ...] = Field(default=(), description="metrics of the plan; no interval where n < 3")

@@ -158,7 +158,7 @@ class CodeInputs(Study):
     item: str = Field(default="", description="the agenda item or risk to take up, if any")
     arm: str = Field(default="", description="the arm that this node is to make better, if any")
     ablation: Ablation | None = Field(default=None, description="the planned ablation that the item stands for, if any")
-    covered: bool = Field(default=False, description="whether the compared arms answer the item, by the plan: "
+    covered: bool = Field(default=False, description="whether the plan's arms answer the item, by the plan: "
                                                        "then it may say that nothing is worth trying")
     others: tuple[Ablation, ...] = Field(default=(), description="the other planned ablations, written by others")
     ordinal: int = Field(default=0, description="which proposal of this kind this is, from 0; each must differ")

@@ -10,6 +10,7 @@ from record.claims.caveats import anchored
 from record.claims.differences import Difference
 from record.claims.means import LEVEL, Claim, replicates_of, winner
 from record.fold.state import RunState
+from record.tuning import chosen
 
 MOST_DIGITS = 6
 """Digits after the point that are printed at most."""
@@ -87,9 +88,12 @@ def setups(state: RunState) -> dict[str, str]:
     if best is not None:
         texts |= {f"code.{name}": str(value) for name, value in state.nodes[best].setups.items()}
         texts["run.seeds"] = str(len(replicates_of(state, best)))
-        for arm in state.data_plan.tuned_arms if state.data_plan is not None else ():
+        plan = state.data_plan
+        for arm in plan.tuned_arms if plan is not None else ():
             setting = state.setting_of(arm, state.nodes[best].trials.get(arm, 0))
             texts |= {f"tuned.{arm}.{name}": str(value) for name, value in setting.items()}
+        for arm, one in chosen(state, best).items() if plan is not None and best in state.owed else ():
+            texts[f"tuned.{arm}.trials"] = str(one.study)
     for facts in state.datasets:
         texts |= {f"data.{facts.name}.{split}": str(size) for split, size in facts.sizes.items()}
         texts |= {f"data.{facts.name}.classes": str(facts.classes), f"data.{facts.name}.features": str(facts.features),

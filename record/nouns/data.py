@@ -76,7 +76,7 @@ class DataPlan(Frozen):
     left_out: tuple[LeftOut, ...] = Field(default=(), description="cells that are not measured, on purpose")
     open: tuple[str, ...] = Field(default=(), description="what experiments may choose; all else is fixed")
     covered: tuple[int, ...] = Field(default=(), description=(
-        "numbers, from 1, of the idea's experiments that measuring every compared arm answers in full"))
+        "numbers, from 1, of the idea's experiments that measuring every arm answers in full"))
     notes: str = ""
 
     @property

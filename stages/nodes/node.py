@@ -42,6 +42,7 @@ from stages.nodes.watching import watcher
 
 REPEATS: frozenset[NodeKind] = frozenset({"replicate", "trial", "tune"})
 """Nodes that run their parent's program, with another seed or other settings."""
+TUNED_PLAN = "The program of {}, unchanged, with the setting that trials chose for each arm. Its plan: "
 NO_SPACE = "No space left on device"
 """What code says when it meets a full disk; that is no finding of an experiment where the disk is ours."""
 
@@ -90,9 +91,12 @@ async def measure_taken_over(bench: Bench, name: str) -> None:
 
 
 def varied(action: Expand) -> str:
-    """What a node that runs its parent's program varies, in words: `seed 3`, or settings by arm."""
+    """What a node that runs its parent's program varies, in words: `seed 3`, or of which arms the settings."""
     if action.kind == "replicate":
         return f"seed {action.seed}"
+    if action.kind == "tune":
+        found = ", ".join(one.arm for one in action.trials if one.number)
+        return f"the settings chosen for {found}" if found else "no setting was better than the defaults"
     return "; ".join(f"{one.arm}: " + ", ".join(f"{name}={value}" for name, value in one.setting.items()) + (
         f" (at {one.share:g})" if one.share < 1 else "") for one in action.trials)
 
@@ -183,7 +187,8 @@ class _NodeWork:
             added, parent = (), self.parent
             brief = node_brief(self.bench.folder, parent)
             files = brief.files if self.action.kind == "tune" else brief.others
-            program = Program(title=parent.title, plan=parent.plan, varies=varied(self.action))
+            plan = TUNED_PLAN.format(parent.id) + parent.plan if self.action.kind == "tune" else parent.plan
+            program = Program(title=parent.title, plan=plan, varies=varied(self.action))
         else:
             inputs = code_inputs(self.bench, self.decided)
             program = await self.client.ask(CODE, inputs)

@@ -78,7 +78,8 @@ def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "", f
         """The mean of the primary metric over the method's conditions on validation data, else over all."""
         assert state.data_plan is not None
         methods = {arm.name for arm in state.data_plan.arms if arm.role == "method"}
-        values = [one for one in node.measurements if metric and one.name == metric.name and one.split == "validation"]
+        values = [one for one in node.measurements if node.kind != "rung" and metric and one.name == metric.name
+                  and one.split == "validation"]
         chosen = [one.value for one in values if one.arm in methods] or [one.value for one in values]
         return f"{fmean(chosen):#.4g}".rstrip(".") if chosen else "--"
 

@@ -228,8 +228,8 @@ INPUTS: dict[str, BaseModel] = {
         measurements=MEASUREMENTS,
     ),
     "feedback": FeedbackInputs(
-        idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", kind="tune", plan="Learning rate down.",
-        varies="LEARNING_RATE=0.003",
+        idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", kind="tune", plan="Its plan: a two-layer network.",
+        varies="the settings chosen for margin", settings=PARENT.settings,
         code={"experiment.py": "LEARNING_RATE = 0.003\n"},
         measurements=MEASUREMENTS, parent_measurements=MEASUREMENTS[:2],
         stdout_tail="done\n", duty=DUTY, tables=TABLES, ran=RAN,
@@ -246,9 +246,11 @@ INPUTS: dict[str, BaseModel] = {
                     files={"experiment.py": "LEARNING_RATE = 0.003\n"}, measurements=MEASUREMENTS)),
     "summary": SummaryInputs(
         idea=IDEA, data_plan=PLAN, facts=FACTS, stage="tuning", ended="the limit of 3 nodes was reached", best="n5",
-        best_plan="Learning rate down.", branch=BRANCH, reasons=("best accuracy",), statistics=STATISTICS,
+        best_plan="Learning rate down.", settings=PARENT.settings, branch=BRANCH,
+        reasons=("best accuracy",), statistics=STATISTICS,
         replicates_failed=1, tables=TABLES,
-        nodes=(NodeLine(id="n5", kind="tune", varies="LEARNING_RATE=0.003", status="good", outcome="accuracy 0.82",
+        nodes=(NodeLine(id="n5", kind="tune", varies="the settings chosen for margin", status="good",
+                        outcome="accuracy 0.82",
                         analysis="The lower rate helped both arms, with one seed.", checks=(CHECK,)),),
         selection=Selection(rule="the best one", arms=("plain", "margin"), cells=4, reference="n3", candidates=(
             Candidate(id="n5", cells=4, mean=0.82, gain=0.012), Candidate(id="n3", cells=4, mean=0.81, gain=0.0))),

@@ -51,7 +51,7 @@ def test_the_appendix_has_what_each_arm_was_given_and_what_was_chosen() -> None:
                   r"smooth & 3 & learning\_rate & 0.0011 & 0.01 & 0.0001 to 0.1, log & Adam's paper",
                   r"learning\_rate] now 0.0001 to 0.1, after a choice of smooth", "a Gaussian process after a few",
                   "smooth & 5 & 100 & 4000 & -- & 3 & rows, seconds (against plain)",
-                  "n0003 & n0001 & trial & good & 1 & 3 trials"):
+                  "n0003 & n0001 & trial & good & 1 & smooth: 3 trials"):
         assert words in text, words
     assert r"\pm$ \setup{anchor.digits.log_loss.plain.tolerance}" in whole
     drawing = re.compile(r"\\setlength\\unitlength.*?\\end\{picture\}", re.DOTALL)
