@@ -190,7 +190,7 @@ async def test_an_item_that_the_compared_arms_answer_is_said_to_be_so(
 ) -> None:
     world = World(tmp_path)
     await world.make("improve", item=item)
-    assert ("measuring every compared arm answers this item in full" in world.prompt("code")) == covered
+    assert ("measuring its arms answers this item in full" in world.prompt("code")) == covered
     assert ("`nothing_left`, in one or two sentences" in world.prompt("code")) == covered
     assert "Conditions of ablation arms are not measured here" in world.prompt("code")
 
