@@ -25,11 +25,10 @@ from record.cells import all_cells, totals_of
 from record.edits import File
 from record.nouns.cells import Cell
 from record.nouns.data import Level, Measurement
-from record.nouns.nodes import STAGES
+from record.nouns.nodes import SEARCH_KINDS, STAGES
 from sandbox.job import CellOutcome, Job
 from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings, StageLimits
-from search.tree import SEARCH_KINDS
 from stages.stage import Research
 
 LEVELS = tuple(Level(name=f"noise{percent}", value=percent) for percent in (0, 10, 20, 40))

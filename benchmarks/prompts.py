@@ -25,9 +25,9 @@ from record.events.running import Answered
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.decisions import Expand
+from record.nouns.nodes import SEARCH_KINDS
 from record.prompts import PromptRecord, prompt_of
 from record.reading import read_events, read_state
-from search.tree import SEARCH_KINDS
 
 
 @dataclass(frozen=True)

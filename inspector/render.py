@@ -11,9 +11,9 @@ from rich.text import Text
 from inspector.cells import cells_text, left_text, tuning_text
 from inspector.status import Ahead, BudgetUse, Status
 from inspector.text import cached, count, dollars, duration, plain, short
-from inspector.tree import SEARCH_KINDS, CloseCall, Row, ShownMetric, StageRows, Tree, branch_text
+from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree, branch_text
 from record.fold.facts import RoleUsage
-from record.nouns.nodes import NodeKind, NodeStatus
+from record.nouns.nodes import SEARCH_KINDS, NodeKind, NodeStatus
 
 DEEPEST = 8
 """Levels of indentation that are shown; a chain of improvements may be deeper."""

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from inspector.describe import command_text, describe
 from inspector.text import countdown, plain, short
-from inspector.tree import SEARCH_KINDS, BranchPoint, StageFacts, branch_points, stage_facts
+from inspector.tree import BranchPoint, StageFacts, branch_points, stage_facts
 from record.cells import CellTotals, all_cells, totals_of
 from record.claims.means import seedless
 from record.effort import Account, account_of
@@ -23,7 +23,7 @@ from record.fold.facts import RoleUsage
 from record.fold.state import RunState
 from record.nouns.decisions import Spending
 from record.nouns.frozen import Frozen
-from record.nouns.nodes import STAGES, Phase, StageName
+from record.nouns.nodes import SEARCH_KINDS, STAGES, Phase, StageName
 from record.nouns.papers import Judgement
 
 RunCondition = Literal["running", "interrupted", "stopped", "done", "draft only", "failed"]

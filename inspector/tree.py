@@ -17,10 +17,7 @@ from record.fold.state import RunState
 from record.nouns.data import DataPlan, MetricSpec, arm_of
 from record.nouns.decisions import Compare
 from record.nouns.frozen import Frozen
-from record.nouns.nodes import STAGES, Node, NodeKind, NodeStatus, StageName, changed, retries
-
-SEARCH_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "tune", "ablate"})
-"""The kinds that count against the node limit of a stage; replicates and aggregates come on top."""
+from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, NodeKind, NodeStatus, StageName, changed, retries
 
 
 class Row(Frozen):

@@ -14,11 +14,11 @@ from statistics import median
 
 from record.fold.state import RunState
 from record.nouns.decisions import Action, Expand, Seen
-from record.nouns.nodes import STAGES, StageName
+from record.nouns.nodes import SEARCH_KINDS, STAGES, StageName
 from record.tuning import cells_of_trial
 from search.replication import of_ablation, targets
 from search.settings import SearchSettings
-from search.tree import SEARCH_KINDS, View, view_of
+from search.tree import View, view_of
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,12 @@ from record.events.searching import Decided
 from record.fold.state import RunState
 from record.log import Recorder
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Extend, Seen, Wait, summary_of
-from record.nouns.nodes import STAGES, StageName
+from record.nouns.nodes import SEARCH_KINDS, STAGES, StageName
 from search.limits import Limits, Refusal, Room, expected_seconds, nothing_worked_yet
 from search.policy import Policy
 from search.settings import SearchSettings
 from search.signals import Signals, first
-from search.tree import SEARCH_KINDS, View, view_of
+from search.tree import View, view_of
 
 Freed = Callable[[], None]
 """To be called once, when a node needs no place to run in any more: its code has run."""

@@ -12,7 +12,7 @@ from record.fold.state import RunState, marks_of
 from record.ladder import ladder_space
 from record.nouns.data import DataPlan
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, Extend, Seen, Work, summary_of
-from record.nouns.nodes import STAGES, Node, NodeKind, StageName, StageSummary, node_id
+from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, NodeKind, StageName, StageSummary, node_id
 from record.nouns.tuning import Hyperparameter
 from record.tuning import TrialResult, efforts, results, widened
 from search.repairs import Together, failed_alike
@@ -24,7 +24,6 @@ Pair = tuple[str, str]
 
 Planning = Literal["no", "due", "asked", "done"]
 
-SEARCH_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "tune", "ablate"})
 COMPARISONS = 2
 """Close calls a stage that a model may decide; what noise hides matters too little for more."""
 

@@ -14,11 +14,11 @@ from record.folder import RunFolder, read_source
 from record.nouns.data import DataPlan
 from record.nouns.decisions import Compare, Expand
 from record.nouns.figures import FigureReview
-from record.nouns.nodes import STAGES, Node, StageName, StageSummary, node_id
+from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, StageName, StageSummary, node_id
 from record.source import PLOTS, code_of, difference
 from record.tuning import Chosen, chosen, results
 from search.score import datasets_of
-from search.tree import SEARCH_KINDS, View, view_of
+from search.tree import View, view_of
 from stages.bench import Bench
 from stages.summaries import means, memory, outcome
 from stages.tables import tables_of

@@ -17,10 +17,10 @@ from record.claims.means import Claim, ablations, ignores_seed, replicates_of, v
 from record.events.searching import Summarised
 from record.fold.state import RunState
 from record.nouns.decisions import Seen
-from record.nouns.nodes import StageName, StageSummary
+from record.nouns.nodes import SEARCH_KINDS, StageName, StageSummary
 from search.replication import as_left
 from search.score import coverage, diverged, gain, measured
-from search.tree import SEARCH_KINDS, View, unmarked, view_of
+from search.tree import View, unmarked, view_of
 from stages.bench import Bench
 from stages.briefs import node_line, settings_of, statistic
 from stages.summaries import branch, failures

@@ -11,14 +11,14 @@ from record.claims.means import winner
 from record.events.searching import Compared, Decided, Settled, WorkDone
 from record.keeping import collect
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, summary_of
-from record.nouns.nodes import STAGES, Node, StageName
+from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, StageName
 from record.source import difference
 from search.limits import Limits, Refusal, Room, too_late
 from search.policy import MissingAblations, policy_of
 from search.replication import unsettled
 from search.scheduler import Freed, Scheduler
 from search.settings import STAGE_SHARE
-from search.tree import SEARCH_KINDS, View
+from search.tree import View
 from stages.bench import Bench, do_work, note_time
 from stages.briefs import node_brief, seen_by
 from stages.nodes.node import expand

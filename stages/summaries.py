@@ -10,15 +10,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
+from models.cutting import oneline
 from models.roles.coding import NodeLine, OmittedNodes
 from models.roles.writing import ClaimLine
 from record.fold.state import RunState
 from record.nouns.data import DataPlan
 from record.nouns.decisions import Expand
-from record.nouns.nodes import BranchStep, ErrorClass, Node, StageSummary
+from record.nouns.nodes import SEARCH_KINDS, BranchStep, ErrorClass, Node, StageSummary
 from record.typeset import without_form
 from search.score import coverage, gain, measured
-from search.tree import SEARCH_KINDS, View
+from search.tree import View
 
 BEST = 4
 """Lines for the nodes that measured best."""
@@ -57,11 +58,12 @@ def memory(view: View, action: Expand) -> tuple[tuple[NodeLine, ...], OmittedNod
         chosen = sorted((*best, *others[len(best) - LINES:]), key=lambda node: node.decision)
     shown = {node.id for node in chosen}
     lines = tuple(NodeLine(
-        id=node.id, kind=node.kind, varies=_cut(node.varies, VARIES), error=node.failure.kind if node.failure else None,
-        outcome=_cut(node.failure.message, MESSAGE) if node.failure else
+        id=node.id, kind=node.kind, varies=oneline(node.varies, VARIES),
+        error=node.failure.kind if node.failure else None,
+        outcome=oneline(node.failure.message, MESSAGE) if node.failure else
         means(node, view.plan, OUTCOME) or node.status) for node in chosen)
     rest = [node for node in known if node.id not in shown]
-    names = list(dict.fromkeys(_cut(node.varies, VARIES) for node in reversed(rest) if node.varies))
+    names = list(dict.fromkeys(oneline(node.varies, VARIES) for node in reversed(rest) if node.varies))
     fitting = _fitting(names, NAMES, between=2)
     failed: Counter[ErrorClass] = Counter(node.failure.kind for node in rest if node.failure)
     return lines, OmittedNodes(worked=sum(node.status == "good" for node in rest), failed=dict(failed.most_common()),
@@ -71,7 +73,7 @@ def memory(view: View, action: Expand) -> tuple[tuple[NodeLine, ...], OmittedNod
 def outcome(node: Node, plan: DataPlan) -> str:
     """What came of a node in a few words: the mean of its primary metric by dataset and arm, or its error."""
     if node.failure is not None:
-        return f"{node.failure.kind}: {_cut(node.failure.message, MESSAGE)}"
+        return f"{node.failure.kind}: {oneline(node.failure.message, MESSAGE)}"
     found = means(node, plan, 2 * OUTCOME)
     over = " (means over levels)" if plan.levels else ""
     return f"{plan.primary.name}{over}: {found}" if found else node.status
@@ -108,11 +110,6 @@ def _fitting(texts: Sequence[str], limit: int, *, between: int) -> list[str]:
             break
         fitting.append(text)
     return fitting
-
-
-def _cut(text: str, limit: int) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= limit else flat[: limit - 4] + " ..."
 
 
 ERROR = 120

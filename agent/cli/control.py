@@ -10,12 +10,12 @@ from agent.cli.edge import DONE
 from agent.cli.status import events_of, state_of
 from inspector.follow import process_on
 from inspector.text import plain, short
-from inspector.tree import SEARCH_KINDS, node_limit
+from inspector.tree import node_limit
 from record.control import refused, send, user
 from record.errors import WrongUse
 from record.events.running import Commanded
 from record.fold.state import RunState
-from record.nouns.nodes import STAGES
+from record.nouns.nodes import SEARCH_KINDS, STAGES
 
 WAIT = 2.0
 """Seconds that a command waits for the run to take it."""

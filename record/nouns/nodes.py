@@ -24,6 +24,8 @@ NodeKind = Literal["draft", "debug", "improve", "trial", "tune", "ablate", "repl
 """`trial`: its parent's program with settings of one arm that are tried; `tune`: with the setting that was chosen for
 each arm; `replicate`: with another seed; `rung`: the program's own ladder (`record.ladder`). No model writes these
 four."""
+SEARCH_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "tune", "ablate"})
+"""The kinds that count against the node limit of a stage; the others come on top."""
 
 
 class BranchStep(Frozen):

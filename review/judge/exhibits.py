@@ -24,6 +24,7 @@ from record.claims.differences import differences
 from record.claims.means import ablations, paper_claims, replicates_of, winner
 from record.fold.state import RunState
 from record.nouns.data import arm_of
+from record.nouns.nodes import SEARCH_KINDS
 from record.nouns.papers import Draft, Removed
 from review.evidence import tex
 from review.evidence.allowed import CITES
@@ -156,7 +157,6 @@ async def pictures(pdf: Path, total: int, *, withheld: Sequence[int] = (), most:
 
 # --- the record of its run -------------------------------------------------------------------------------------------
 
-SEARCHED = ("draft", "debug", "improve", "tune", "ablate")
 
 
 def facts_of(state: RunState, draft: Draft) -> RecordFacts:
@@ -165,7 +165,7 @@ def facts_of(state: RunState, draft: Draft) -> RecordFacts:
     The judge's own calls are left out, so that a run resumed between its answer and its judgement asks the same again.
     """
     plan, released = state.data_plan, state.released
-    nodes = [node for node in state.nodes.values() if node.kind in SEARCHED]
+    nodes = [node for node in state.nodes.values() if node.kind in SEARCH_KINDS]
     copies = replicates_of(state, winner(state) or "")
     claims = paper_claims(state)
     paid = state.usage_without("judge")

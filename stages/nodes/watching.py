@@ -9,10 +9,10 @@ from pathlib import Path
 from record.events.searching import Decided
 from record.nouns.data import Measurement
 from record.nouns.decisions import Expand
+from record.nouns.nodes import SEARCH_KINDS
 from sandbox.job import Progress, Watch
 from sandbox.monitor import POINTS
 from search.pruning import FEWEST, Point, is_loss, peers_of, silence, verdict
-from search.tree import SEARCH_KINDS
 from stages.bench import Bench
 from stages.briefs import seen_by
 

@@ -23,7 +23,7 @@ from record.folder import RunFolder
 from record.ladder import beaten_by, chosen_settings, first_rung, reference_claims
 from record.nouns.data import Measurement
 from record.nouns.decisions import Action
-from record.nouns.nodes import STAGES, Attempt, Node, StageName
+from record.nouns.nodes import SEARCH_KINDS, STAGES, Attempt, Node, StageName
 from stages.paper.appendix import FORKED, LATE
 
 RULES = {
@@ -183,8 +183,7 @@ def _metrics(state: RunState, primary: str) -> Iterator[dict[str, object]]:
 
 def _stage(name: StageName, state: RunState) -> dict[str, object]:
     stage = state.stages[name]
-    searched = [node for node in state.stage_nodes(name)
-                if node.kind not in ("replicate", "trial", "aggregate", "rung")]
+    searched = [node for node in state.stage_nodes(name) if node.kind in SEARCH_KINDS]
     return {"stage": name, "best": stage.best, "reasons": stage.reasons,
             "candidates": sum(node.status == "good" and not node.suspect for node in searched), "tried": len(searched),
             "ended": stage.ended or "", "limited": stage.limited or "",

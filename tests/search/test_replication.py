@@ -9,10 +9,9 @@ import pytest
 from record.events.searching import Decided, Executed, Judged
 from record.nouns.data import Measurement, arm_of
 from record.nouns.decisions import Expand, summary_of
-from record.nouns.nodes import StageName
+from record.nouns.nodes import SEARCH_KINDS, StageName
 from search.replication import replicates_for
 from search.settings import StageLimits
-from search.tree import SEARCH_KINDS
 from tests.search.worlds import PLAN, World, run
 
 

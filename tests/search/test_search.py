@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from record.events.searching import Decided, Judged, Proposed
 from record.log import MemoryLog
 from record.nouns.decisions import Expand, Seen
-from record.nouns.nodes import Failure
+from record.nouns.nodes import SEARCH_KINDS, Failure
 from search.policy import BestFirst, policy_of
 from search.scheduler import Freed, Scheduler
 from search.settings import StageLimits
 from search.signals import Signals
-from search.tree import SEARCH_KINDS, view_of
+from search.tree import view_of
 from tests.search import virtual_time
 from tests.search.worlds import World, new_log, run, search, settings, stage_at, tree
 
