@@ -11,8 +11,8 @@ from record.claims.means import MINIMUM_REPLICATES
 from record.ladder import MODELS, TRIVIAL, TUNED, defaults, trials_of
 from record.nouns.decisions import Expand
 from record.nouns.tuning import Setting, Trial
+from search.sampling import ask
 from search.tree import View
-from search.tuning import ask
 
 
 def rung(view: View) -> Expand | None:

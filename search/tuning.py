@@ -1,27 +1,18 @@
-"""Which settings are tried next for which arm, and when a choice stands: an Optuna study an arm over the record.
+"""Which settings are tried next for which arm, and when a choice stands.
 
-Numbers go to the study; what a model writes stays with the tree. A study belongs to one arm on one version of its code.
-It is built anew from what a decision may see, and asked by the number of the trial; so equal views give equal trials,
-in `ticket` order whatever the number of workers. Every arm gets as much of the plan's currency as the others.
-
-Source: Bergstra et al. 2011 (TPE), Li et al. 2020 (asynchronous successive halving), both as Optuna has them.
+Numbers go to the study (`search.sampling`); what a model writes stays with the tree. A study belongs to one arm on one
+version of its code. Every arm gets as much of the plan's currency as the others.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from collections.abc import Sequence
 from math import ceil, log
-from statistics import median
-from types import ModuleType
-from typing import Any, NamedTuple
 
 from record.nouns.data import DataPlan
 from record.nouns.decisions import Expand, Extend
-from record.nouns.frozen import Scalar
 from record.nouns.nodes import Node, NodeKind
-from record.nouns.tuning import Hyperparameter, Setting, Trial
+from record.nouns.tuning import Hyperparameter, Trial
 from record.tuning import (
     EQUAL,
     FEWEST,
@@ -30,31 +21,21 @@ from record.tuning import (
     edges,
     gaining,
     ranked,
-    scores,
     settings_in,
     spent_on,
     study_of,
     tuned_on,
     whole_of,
 )
+from search.sampling import BATCH, ask, four_digits, promoted
 from search.tree import View
 
-BATCH = 4
-"""Settings of one arm that one node tries: few enough that the next ones learn of them, enough to share a kernel."""
 MORE = 1 / 3
 """Of the budget, what each arm gets on top once a dimension is widened."""
 MOST, STEPS = 2, 6
 """So many times its budget an arm gets at most while one still gains, in so many steps for each budget."""
 SLACK = 0.2
 """Of a trial, what is not worth another one."""
-THIRD = 3
-"""Of the trials at a rung, one in so many goes on."""
-STARTUP = 5
-"""Trials of an arm that are drawn at random before TPE has something to go by."""
-FAR = 3
-"""Scores count down to so many times below the median as the best is above it."""
-TRIES = 10
-"""Times that a setting is asked for that was not tried before."""
 
 
 def step(view: View, node: Node | None) -> Expand | Extend | None:
@@ -114,14 +95,15 @@ OTHER = 1000
 
 
 def _final(view: View, node: Node, before: Sequence[Node]) -> Expand | None:
-    """The best settings of each arm, to be tried with another seed; None where that is done, or studies are small."""
-    if len(before) >= SEEDS:
+    """The best settings of each arm, to be tried with another seed; None where that is done, where studies are small,
+    and where arms get equally many seconds: so many settings do not cost them the same."""
+    studies = [_study_of(view, node, arm) for arm in view.plan.tuned_arms]
+    if len(before) >= SEEDS or view.plan.tuning.currency == "seconds" or (
+            max(len(whole_of(study)) for study in studies) < FEWEST):
         return None
-    trials = tuple(
-        Trial(arm=arm, number=one.number, setting=one.setting) for arm in view.plan.tuned_arms
-        for study in (_study_of(view, node, arm),) if len(whole_of(study)) >= FEWEST
-        for one in ranked(study, view.plan)[:FINALISTS])
-    return _with_settings(view, node, "trial", trials, seed=view.seed + OTHER + len(before)) if trials else None
+    trials = tuple(Trial(arm=one.arm, number=one.number, setting=one.setting)
+                   for study in studies for one in ranked(study, view.plan)[:FINALISTS])
+    return _with_settings(view, node, "trial", trials, seed=view.seed + OTHER + len(before))
 
 
 # --- who is owed what ------------------------------------------------------------------------------------------------
@@ -135,8 +117,24 @@ def _batch(view: View, node: Node) -> Expand | None:
         trials = next_trials(view, node, arm, count=ceil(owed[arm] / batches))
         if trials:
             return _with_settings(view, node, "trial", trials)
-    return next((_with_settings(view, node, "trial", promoted) for arm in view.plan.tuned_arms
-                 if (promoted := _promoted(view, node, arm))), None)
+    return next((_with_settings(view, node, "trial", tuple(further[:BATCH])) for arm in view.plan.tuned_arms
+                 if (further := promoted(_study_of(view, node, arm), view.plan))), None)
+
+
+def next_trials(view: View, node: Node, arm: str, *, count: int) -> tuple[Trial, ...]:
+    """So many new settings of an arm, numbered on; fewer where its space has no more."""
+    study = _study_of(view, node, arm)
+    rungs = view.plan.tuning.rungs
+    tried = list({one.number: one.setting for one in study}.values())
+    made: list[Trial] = []
+    first = max((number for name, number in view.numbers if name == arm), default=0) + 1
+    for number in range(first, first + count):
+        setting = ask(view, arm, study, number=number, tried=tried)
+        if setting is None:
+            break
+        tried.append(setting)
+        made.append(Trial(arm=arm, number=number, setting=setting, share=rungs[0] if rungs else 1.0))
+    return tuple(made)
 
 
 def _with_settings(
@@ -245,192 +243,4 @@ def _widened(one: Hyperparameter, value: object) -> tuple[float, float]:
         upper = value > (one.low + one.high) / 2
         low, high = (one.low, one.high + half) if upper else (one.low - half, one.high)
         low = max(low, min(one.low, 1.0 if one.kind == "integer" else 0.0)) if one.low >= 0 else low
-    return (float(round(low)), float(round(high))) if one.kind == "integer" else (_short(low), _short(high))
-
-
-# --- asking a study by number ---------------------------------------------------------------------------------------
-
-
-def next_trials(view: View, node: Node, arm: str, *, count: int) -> tuple[Trial, ...]:
-    """So many new settings of an arm, numbered on; fewer where its space has no more."""
-    study = _study_of(view, node, arm)
-    rungs = view.plan.tuning.rungs
-    tried = list({one.number: one.setting for one in study}.values())
-    made: list[Trial] = []
-    first = max((number for name, number in view.numbers if name == arm), default=0) + 1
-    for number in range(first, first + count):
-        setting = ask(view, arm, study, number=number, tried=tried)
-        if setting is None:
-            break
-        tried.append(setting)
-        made.append(Trial(arm=arm, number=number, setting=setting, share=rungs[0] if rungs else 1.0))
-    return tuple(made)
-
-
-def ask(
-    view: View, arm: str, study: Sequence[TrialResult], *, number: int, tried: Sequence[Setting],
-) -> Setting | None:
-    """The setting of a trial that was not tried before; None where none is found."""
-    space, sampler = view.space_of(arm), view.plan.tuning.sampler
-    if sampler == "gp" and view.plan.tuning.rungs:
-        sampler = "tpe"  # which learns of trials that were cut short
-    for attempt in range(TRIES):
-        if sampler == "sobol":
-            setting = _at(space, _sobol(len(space), _number(view.seed, arm), number + attempt * BATCH))
-        elif sampler != "random" and len(tried) < STARTUP and not attempt:
-            setting = _at(space, _spread(len(space), _number(view.seed, arm), max(0, len(tried) - 1)))
-        else:
-            known = () if sampler == "random" else _known(study, view.plan, space, tried)
-            setting = _counting(_suggested(sampler, known, space, _number(view.seed, arm, number, attempt)), space)
-        if setting not in tried:
-            return setting
-    return next((one for one in settings_in(space) or () if one not in tried), None)
-
-
-def _number(*of: object) -> int:
-    """A seed."""
-    return int.from_bytes(hashlib.sha256("/".join(map(str, of)).encode()).digest()[:4])
-
-
-def _sobol(dimensions: int, seed: int, number: int) -> Sequence[float]:
-    """A point of a scrambled Sobol sequence."""
-    from scipy.stats import qmc  # half a second
-
-    return qmc.Sobol(dimensions, rng=seed).fast_forward(number).random(1)[0].tolist()
-
-
-def _spread(dimensions: int, seed: int, number: int) -> Sequence[float]:
-    """One of the first points of a study, which lie in different parts of every range and have all options."""
-    from scipy.stats import qmc  # half a second
-
-    return qmc.LatinHypercube(dimensions, rng=seed).random(STARTUP - 1)[number].tolist()
-
-
-def _at(space: Sequence[Hyperparameter], point: Sequence[float]) -> Setting:
-    """The setting at a point of the unit cube."""
-    found: Setting = {}
-    for one, share in zip(space, point, strict=True):
-        low, high = one.low or 0.0, one.high or 0.0
-        if one.kind == "choice":
-            found[one.name] = one.options[int(share * len(one.options))]
-        elif one.kind == "integer":
-            found[one.name] = int(low + share * (high - low + 1))
-        else:
-            found[one.name] = _short(low * (high / low) ** share if one.kind == "log" else low + share * (high - low))
-    return _counting(found, space)
-
-
-def _counting(setting: Setting, space: Sequence[Hyperparameter]) -> Setting:
-    """Those of its dimensions that count for it."""
-    found: Setting = {}
-    for one in space:
-        if not one.given or found.get(one.given) in one.among:
-            found[one.name] = setting[one.name]
-    return found
-
-
-class _Known(NamedTuple):
-    """What a sampler is told of a trial."""
-
-    setting: tuple[tuple[str, Scalar], ...]
-    score: float | None
-    """None while it runs."""
-    rung: int | None
-    """At which it was cut short; None: it was measured in full."""
-
-
-def _known(
-    study: Sequence[TrialResult], plan: DataPlan, space: Sequence[Hyperparameter], tried: Sequence[Setting],
-) -> tuple[_Known, ...]:
-    """The trials of a study, and settings that were decided on since; what does not count stands at its default.
-
-    What failed is as bad as the worst that did not. Far below the rest all are alike: one that diverged would make the
-    others look equal.
-    """
-    score = scores(study, plan)
-    middle, best = median(score.values() or (0.0,)), max(score.values(), default=0.0)
-    least = max(min(score.values(), default=0.0), middle - FAR * (best - middle))
-    numbers = dict.fromkeys(one.number for one in study)
-    known: list[_Known] = []
-    for last in ([one for one in study if one.number == number][-1] for number in numbers):
-        value = least if last.outcome == "failed" else score.get((last.number, last.share))
-        known.append(_Known(_whole(last.setting, space), None if value is None else max(value, least),
-                            plan.tuning.rungs.index(last.share) if last.share < 1 else None))
-    return (*known, *(_Known(_whole(one, space), None, None) for one in tried[len(numbers):]))
-
-
-def _whole(setting: Setting, space: Sequence[Hyperparameter]) -> tuple[tuple[str, Scalar], ...]:
-    return tuple((one.name, setting.get(one.name, one.default)) for one in space)
-
-
-@lru_cache(maxsize=256)
-def _suggested(sampler: str, known: tuple[_Known, ...], space: tuple[Hyperparameter, ...], seed: int) -> Setting:
-    """What a sampler tries next, of four digits; decisions ask more than once."""
-    trial = _study(sampler, known, space, seed=seed).ask(_distributions(space))
-    return {one.name: trial.params[one.name] if one.low is None or one.high is None or one.kind == "integer" else
-            min(max(_short(trial.params[one.name]), one.low), one.high) for one in space}
-
-
-def _study(
-    sampler: str = "random", known: Sequence[_Known] = (), space: Sequence[Hyperparameter] = (), *, seed: int = 0,
-) -> Any:
-    """An Optuna study, in memory, that was told of these trials."""
-    optuna = _optuna()
-    samplers: dict[str, Callable[[], Any]] = {
-        "random": lambda: optuna.samplers.RandomSampler(seed=seed),
-        "tpe": lambda: optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True),
-        "gp": lambda: optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTUP - 1),
-    }
-    made = optuna.create_study(direction="maximize", sampler=samplers[sampler](),
-                               pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=THIRD))
-    states = optuna.trial.TrialState
-    for one in known:
-        running, cut = one.score is None, one.score is not None and one.rung is not None
-        made.add_trial(optuna.trial.create_trial(
-            params=dict(one.setting), distributions=_distributions(space), value=None if cut else one.score,
-            state=states.RUNNING if running else states.PRUNED if cut else states.COMPLETE,
-            intermediate_values={THIRD ** (one.rung or 0): one.score} if cut else {}))
-    return made
-
-
-def _promoted(view: View, node: Node, arm: str) -> tuple[Trial, ...]:
-    """The trials of an arm that go on from a rung to the next, as asynchronous successive halving has it."""
-    shares = (*view.plan.tuning.rungs, 1.0)
-    if len(shares) == 1:
-        return ()
-    results = _study_of(view, node, arm)
-    known = scores(results, view.plan)
-    study = _study()
-    promoted: list[Trial] = []
-    for number in dict.fromkeys(one.number for one in results if one.share < 1):
-        own = {one.share: one for one in results if one.number == number}
-        trial, last = study.ask(), -1
-        goes_on = True
-        for rung, share in enumerate(shares[:-1]):
-            if (number, share) in known and goes_on:
-                trial.report(known[number, share], THIRD ** rung)
-                goes_on, last = not trial.should_prune(), rung
-        if goes_on and last >= 0 and shares[last + 1] not in own:
-            promoted.append(Trial(arm=arm, number=number, setting=own[shares[last]].setting, share=shares[last + 1]))
-    return tuple(promoted[:BATCH])
-
-
-def _distributions(space: Sequence[Hyperparameter]) -> dict[str, Any]:
-    made = _optuna().distributions
-    return {one.name: made.CategoricalDistribution(one.options) if one.kind == "choice" else
-            made.IntDistribution(int(one.low or 0), int(one.high or 0)) if one.kind == "integer" else
-            made.FloatDistribution(one.low or 0.0, one.high or 0.0, log=one.kind == "log")
-            for one in space}
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.4g}")
-
-
-@cache
-def _optuna() -> ModuleType:
-    """Optuna, without its news on the terminal; imported when first asked for: most commands never tune."""
-    import optuna  # half a second
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    return optuna
+    return (float(round(low)), float(round(high))) if one.kind == "integer" else (four_digits(low), four_digits(high))

@@ -114,6 +114,7 @@ def test_the_first_trials_lie_in_all_parts_of_a_range_and_have_every_option(monk
     rule = Hyperparameter(name="rule", kind="choice", options=("a", "b", "c"), default="a", source="s")
     plan = dims(budget=5, sampler="gp", space=(RATE, rule))
     first = [one.setting for one in trials_of(tuned(monkeypatch, plan)[1])]
+    assert first[:4] == first[4:8], "both arms have both dimensions"
     for of in (first[:4], first[4:8]):
         assert sorted(int(math.log10(float(one["rate"])) + 4) for one in of) == [0, 1, 2, 3]
         assert {one["rule"] for one in of} == {"a", "b", "c"}
@@ -153,7 +154,7 @@ def test_the_best_are_tried_again_with_other_seeds_before_one_is_chosen(monkeypa
 
 
 def test_a_chosen_edge_widens_a_dimension_once_for_every_arm_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    log, actions = tuned(monkeypatch, dims(budget=6), optimum=30.0)
+    log, actions = tuned(monkeypatch, dims(budget=9), optimum=30.0)
     wider = [one for one in actions if isinstance(one, Extend) and one.dimension == "rate"]
     assert len(wider) == 1 and wider[0].low == 1e-4 and wider[0].high == pytest.approx(100.0)
     numbers = Counter(one.arm for one in trials_of(actions))

@@ -1,0 +1,208 @@
+"""Settings of one arm: a study over its trials, asked by the number of the next one.
+
+The study is built anew from the record each time, in memory; so equal views give equal settings, in `ticket` order
+whatever the number of workers.
+
+Source: Rasmussen and Williams 2006 (Gaussian processes), Bergstra et al. 2011 (TPE), Li et al. 2020 (asynchronous
+successive halving), all as Optuna has them; McKay et al. 1979 (Latin hypercubes).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from random import Random
+from statistics import median
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from record.nouns.data import DataPlan
+from record.nouns.frozen import Scalar
+from record.nouns.tuning import Hyperparameter, Setting, Trial
+from record.tuning import TrialResult, scores, settings_in
+from search.tree import View
+
+BATCH = 4
+"""Settings of one arm that one node tries: few enough that the next ones learn of them, enough to share a kernel."""
+STARTUP = 5
+"""Trials of an arm that are spread over its space, the defaults among them, before a sampler learns of them."""
+THIRD = 3
+"""Of the trials at a rung, one in so many goes on."""
+FAR = 3
+"""Scores count down to so many times below the median as the best is above it."""
+TRIES = 10
+"""Times that a setting is asked for that was not tried before."""
+
+
+def ask(
+    view: View, arm: str, study: Sequence[TrialResult], *, number: int, tried: Sequence[Setting],
+) -> Setting | None:
+    """The setting of a trial that was not tried before; None where none is found. Arms that are alike in their spaces
+    and in what their trials came to are asked alike."""
+    space, sampler = view.space_of(arm), view.plan.tuning.sampler
+    if sampler == "gp" and view.plan.tuning.rungs:
+        sampler = "tpe"  # which learns of trials that were cut short
+    for attempt in range(TRIES):
+        if sampler == "sobol":
+            setting = _at(space, _sobol(len(space), view.seed, number + attempt * BATCH))
+        elif sampler != "random" and len(tried) < STARTUP and not attempt:
+            setting = _at(space, _spread(space, view.seed, max(0, len(tried) - 1)))
+        else:
+            known = () if sampler == "random" else _known(study, view.plan, space, tried)
+            setting = _counting(_suggested(sampler, known, space, _number(view.seed, number, attempt)), space)
+        if setting not in tried:
+            return setting
+    return next((one for one in settings_in(space) or () if one not in tried), None)
+
+
+def _number(*of: object) -> int:
+    """A seed."""
+    return int.from_bytes(hashlib.sha256("/".join(map(str, of)).encode()).digest()[:4])
+
+
+def _sobol(dimensions: int, seed: int, number: int) -> Sequence[float]:
+    """A point of a scrambled Sobol sequence."""
+    from scipy.stats import qmc  # half a second
+
+    return qmc.Sobol(dimensions, rng=seed).fast_forward(number).random(1)[0].tolist()
+
+
+def _spread(space: Sequence[Hyperparameter], seed: int, number: int) -> Sequence[float]:
+    """One of the first points of a study: a Latin hypercube, so that they lie in different parts of every range and
+    have all options. In a dimension that arms share they all begin at the same values."""
+    point: list[float] = []
+    for one in space:
+        rng = Random(_number(seed, one.name))
+        parts = rng.sample(range(STARTUP - 1), STARTUP - 1)
+        point.append((parts[number] + [rng.random() for _ in parts][number]) / len(parts))
+    return point
+
+
+def _at(space: Sequence[Hyperparameter], point: Sequence[float]) -> Setting:
+    """The setting at a point of the unit cube."""
+    found: Setting = {}
+    for one, share in zip(space, point, strict=True):
+        low, high = one.low or 0.0, one.high or 0.0
+        if one.kind == "choice":
+            found[one.name] = one.options[int(share * len(one.options))]
+        elif one.kind == "integer":
+            found[one.name] = int(low + share * (high - low + 1))
+        else:
+            value = low * (high / low) ** share if one.kind == "log" else low + share * (high - low)
+            found[one.name] = four_digits(value)
+    return _counting(found, space)
+
+
+def _counting(setting: Setting, space: Sequence[Hyperparameter]) -> Setting:
+    """Those of its dimensions that count for it."""
+    found: Setting = {}
+    for one in space:
+        if not one.given or found.get(one.given) in one.among:
+            found[one.name] = setting[one.name]
+    return found
+
+
+class _Known(NamedTuple):
+    """What a sampler is told of a trial."""
+
+    setting: tuple[tuple[str, Scalar], ...]
+    score: float | None
+    """None while it runs."""
+    rung: int | None
+    """At which it was cut short; None: it was measured in full."""
+
+
+def _known(
+    study: Sequence[TrialResult], plan: DataPlan, space: Sequence[Hyperparameter], tried: Sequence[Setting],
+) -> tuple[_Known, ...]:
+    """The trials of a study, and settings that were decided on since; what does not count stands at its default.
+
+    What failed is as bad as the worst that did not. Far below the rest all are alike: one that diverged would make the
+    others look equal.
+    """
+    score = scores(study, plan)
+    middle, best = median(score.values() or (0.0,)), max(score.values(), default=0.0)
+    least = max(min(score.values(), default=0.0), middle - FAR * (best - middle))
+    numbers = dict.fromkeys(one.number for one in study)
+    known: list[_Known] = []
+    for last in ([one for one in study if one.number == number][-1] for number in numbers):
+        value = least if last.outcome == "failed" else score.get((last.number, last.share))
+        known.append(_Known(_whole(last.setting, space), None if value is None else max(value, least),
+                            plan.tuning.rungs.index(last.share) if last.share < 1 else None))
+    return (*known, *(_Known(_whole(one, space), None, None) for one in tried[len(numbers):]))
+
+
+def _whole(setting: Setting, space: Sequence[Hyperparameter]) -> tuple[tuple[str, Scalar], ...]:
+    return tuple((one.name, setting.get(one.name, one.default)) for one in space)
+
+
+@lru_cache(maxsize=256)
+def _suggested(sampler: str, known: tuple[_Known, ...], space: tuple[Hyperparameter, ...], seed: int) -> Setting:
+    """What a sampler tries next, of four digits; decisions ask more than once."""
+    trial = _study(sampler, known, space, seed=seed).ask(_distributions(space))
+    return {one.name: trial.params[one.name] if one.low is None or one.high is None or one.kind == "integer" else
+            min(max(four_digits(trial.params[one.name]), one.low), one.high) for one in space}
+
+
+def _study(
+    sampler: str = "random", known: Sequence[_Known] = (), space: Sequence[Hyperparameter] = (), *, seed: int = 0,
+) -> Any:
+    """An Optuna study, in memory, that was told of these trials."""
+    optuna = _optuna()
+    samplers: dict[str, Callable[[], Any]] = {
+        "random": lambda: optuna.samplers.RandomSampler(seed=seed),
+        "tpe": lambda: optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True),
+        "gp": lambda: optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTUP - 1),
+    }
+    made = optuna.create_study(direction="maximize", sampler=samplers[sampler](),
+                               pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=THIRD))
+    states = optuna.trial.TrialState
+    for one in known:
+        running, cut = one.score is None, one.score is not None and one.rung is not None
+        made.add_trial(optuna.trial.create_trial(
+            params=dict(one.setting), distributions=_distributions(space), value=None if cut else one.score,
+            state=states.RUNNING if running else states.PRUNED if cut else states.COMPLETE,
+            intermediate_values={THIRD ** (one.rung or 0): one.score} if cut else {}))
+    return made
+
+
+def _distributions(space: Sequence[Hyperparameter]) -> dict[str, Any]:
+    made = _optuna().distributions
+    return {one.name: made.CategoricalDistribution(one.options) if one.kind == "choice" else
+            made.IntDistribution(int(one.low or 0), int(one.high or 0)) if one.kind == "integer" else
+            made.FloatDistribution(one.low or 0.0, one.high or 0.0, log=one.kind == "log")
+            for one in space}
+
+
+def four_digits(value: float) -> float:
+    """Rounded: settings are printed as they are."""
+    return float(f"{value:.4g}")
+
+
+@cache
+def _optuna() -> ModuleType:
+    """Optuna, without its news on the terminal; imported when first asked for: most commands never tune."""
+    import optuna  # half a second
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def promoted(results: Sequence[TrialResult], plan: DataPlan) -> list[Trial]:
+    """The trials of a study that go on from a rung to the next, as asynchronous successive halving has it."""
+    shares = (*plan.tuning.rungs, 1.0)
+    known, study = scores(results, plan), _study()
+    found: list[Trial] = []
+    for number in dict.fromkeys(one.number for one in results if one.share < 1):
+        own = {one.share: one for one in results if one.number == number}
+        trial, last = study.ask(), -1
+        goes_on = True
+        for rung, share in enumerate(shares[:-1]):
+            if (number, share) in known and goes_on:
+                trial.report(known[number, share], THIRD ** rung)
+                goes_on, last = not trial.should_prune(), rung
+        if goes_on and last >= 0 and shares[last + 1] not in own:
+            setting = own[shares[last]].setting
+            found.append(Trial(arm=results[0].arm, number=number, setting=setting, share=shares[last + 1]))
+    return found
