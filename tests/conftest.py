@@ -54,6 +54,10 @@ class _Forbidding(Loader):
         vars(module)["ALLOW_MODEL_REQUESTS"] = False
 
 
+LONGEST = ("tests/stages/test_whole_run", "tests/faults/test_kills", "tests/sandbox/test_isolation",
+           "tests/sandbox/test_experiments", "tests/search/test_search", "tests/paper/test_paper")
+"""Files that take a worker longest."""
+
 settings.register_profile("test", max_examples=20, deadline=None)
 settings.register_profile("bench", max_examples=300, deadline=None)
 
@@ -88,14 +92,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what is marked `bench`, unless `-m` names it; files with slow tests first, so that no worker idles."""
+    """Leaves out what is marked `bench`, unless `-m` names it; the longest files first, then those with slow tests, so
+    that no worker idles at the end."""
     if "bench" not in str(config.getoption("markexpr")):
         left_out = [item for item in items if item.get_closest_marker("bench")]
         if left_out:
             config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if not item.get_closest_marker("bench")]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (not item.nodeid.startswith(LONGEST), item.path not in slow))
 
 
 @pytest.fixture(scope="module")

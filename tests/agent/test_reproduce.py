@@ -57,7 +57,8 @@ PLAN = DataPlan(
     task="classify", datasets=(DatasetUse(name="iris"),), expected_seconds=1,
     metrics=(MetricSpec(name="log_loss", higher_is_better=False),),
     arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")))
-SETTINGS = compose(flags={"sandbox.isolation": "auto", "search.num_workers": 2, "sandbox.timeout": 60}, environment={})
+SETTINGS = compose(flags={
+    "sandbox.isolation": "auto", "sandbox.pool": 0, "search.num_workers": 2, "sandbox.timeout": 60}, environment={})
 
 
 def recorded(root: Path, code: str, *, replicates: int = 2) -> Path:

@@ -162,6 +162,23 @@ async def test_kernels_that_died_or_do_not_see_a_dataset_are_replaced(pooled: Lo
     assert not (tmp_path / "a").exists()
 
 
+async def test_cells_take_no_kernel_that_lacks_what_each_of_them_would_import(
+    pooled: LocalExecutor, tmp_path: Path,
+) -> None:
+    pool, both = await filled(pooled), ("diabetes", "digits")
+    plotting = {"experiment.py": "import matplotlib\n"}
+    pid = waiting(pool).pid
+    assert pool.take(tmp_path / "a", source=plotting, datasets=both, exactly=True) is None
+    assert gone(pid), "one that has it takes its place"
+    kernel = waiting(await filled(pooled))
+    (tmp_path / "full" / "x").mkdir(parents=True)
+    for _ in range(8):
+        assert pool.take(tmp_path / "full", source={}, datasets=both, exactly=True) is None
+    assert await pool.modules() == ("lab",) and "matplotlib.pyplot" in await pool.modules(plotting)
+    assert pool.take(tmp_path / "a", source=plotting, datasets=both, exactly=True) is kernel
+    kernel.kill()
+
+
 async def test_a_folder_with_something_in_it_is_no_slot(pooled: LocalExecutor, tmp_path: Path) -> None:
     pool = await filled(pooled)
     (tmp_path / "job").mkdir()

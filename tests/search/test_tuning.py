@@ -252,10 +252,9 @@ def test_seconds_are_given_equally_where_they_are_the_currency(monkeypatch: pyte
 
 
 def test_the_same_trials_with_one_two_and_four_workers_in_ticket_order() -> None:
-    trees = [tree(run(timing=n, num_workers=n, buggy=0.2, window=6)[0]) for n in (1, 2, 4)]
-    decided = [[one.action for one in run(timing=n, num_workers=n, buggy=0.2, window=6)[0].state.decisions.values()]
-               for n in (1, 4)]
-    assert trees[0] == trees[1] == trees[2] and decided[0] == decided[1]
+    logs = [run(timing=n, num_workers=n, buggy=0.2, window=6)[0] for n in (1, 2, 4)]
+    decided = [[one.action for one in log.state.decisions.values()] for log in logs]
+    assert tree(logs[0]) == tree(logs[1]) == tree(logs[2]) and decided[0] == decided[1] == decided[2]
     assert any(isinstance(one, Expand) and one.kind == "trial" for one in decided[0])
 
 

@@ -14,7 +14,7 @@ from record.nouns.decisions import Expand
 from record.source import FILE_BYTES
 from stages.nodes.human import CodeError, Written, first_choice, read_code
 from stages.planned_ablations import written_by_people
-from tests.search.worlds import new_log, run
+from tests.search.worlds import ended, new_log
 
 CODE = "WIDTH = 3\nimport lab\nlab.seed_everything()\n"
 
@@ -87,12 +87,12 @@ def at(point: str) -> RunState:
     """A small search, up to a point."""
     from record.branching import cut_at
 
-    whole, _ = run(buggy=0.3)
+    whole = ended()
     return cut_at([(event, 0.0) for event in whole.events], point).state
 
 
 def named(kind: str, status: str, stage: str) -> str:
-    whole, _ = run(buggy=0.3)
+    whole = ended()
     return next(node.id for node in whole.state.nodes.values() if (node.kind, node.status, node.stage) == (
         kind, status, stage))
 

@@ -36,7 +36,7 @@ SMALL = {
     "seed": 3, "sandbox.timeout": 60, "sandbox.isolation": "auto", "search.order": "ticket", "search.window": 4,
     "search.num_workers": 2, "search.num_drafts": 2, "search.num_seeds": 2, "search.max_seeds": 2,
     "search.preliminary.nodes": 3, "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.ablation.nodes": 1,
-    "search.ladder": False, "paper.reflections": 1,
+    "search.ladder": False, "paper.reflections": 1, "sandbox.pool": 0,
 }
 
 
@@ -74,7 +74,7 @@ def tree(state: RunState) -> list[tuple[object, ...]]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("runs")
     with kept_executions():
-        code = start(runs, "whole", small_settings(search__ladder=True))
+        code = start(runs, "whole", small_settings(search__ladder=True, sandbox__pool=1))
     assert code == 0, read_state(runs / "whole").ended
     return runs / "whole"
 
@@ -221,6 +221,7 @@ def test_everything_that_was_tried_is_disclosed_and_listed(whole: Path) -> None:
     assert sum(one["released"] for one in told["drafts"]) == 1
 
 
+@pytest.mark.bench  # tests/agent/test_reproduce.py: the same of a smaller record
 def test_the_winner_runs_again_to_the_same_digits(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from agent.cli import main
 
