@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed-$(shell cat pyproject.toml constraints.txt | cksum | tr ' ' '-')
 # Public papers of agents with their results, for benchmarks.foreign (docs/audit.md).
 PAPERS ?= ../shared/data/mlr-bench
-# What hardly any run imports is compiled when it is used.
-SELDOM := /tests?/|/transformers/models/|/sympy/|/networkx/|/torch/(_inductor|_dynamo|testing|onnx)/
+# What hardly any run imports is compiled when it is used. A sandbox cannot keep what it compiles, and the optimizers of
+# torch bring in sympy and torch._dynamo: 4 s a kernel.
+SELDOM := /tests?/|/transformers/models/|/networkx/|/torch/(_inductor/[^/]+|testing)/
 TORCH := $(shell grep '^torch==' constraints.txt)
 UV := $(shell grep '^uv==' constraints.txt)
 

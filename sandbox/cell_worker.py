@@ -167,7 +167,7 @@ class CellWorker:
         pool, kernel = self.runner.pool, None
         if not pool.why_off:
             try:
-                kernel = await self._new(script, await pool.modules())
+                kernel = await self._new(script, await pool.modules(script.job.source))
             except ExecutorError as error:
                 pool.why_off = str(error)
         if kernel is not None and names_of(script.job.source) & (kernel.loaded | {MATPLOTLIBRC}):

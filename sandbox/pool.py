@@ -15,8 +15,10 @@ import contextlib
 import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from sandbox.errors import ExecutorError
 from sandbox.isolation.interpreter import interpreter
@@ -30,6 +32,8 @@ MODULES = {
     "torch": ("torch", "torch._dynamo"), "torchvision": ("torchvision",), "matplotlib": ("matplotlib.pyplot",)}
 """What is imported ahead for a package, if jobs of the run import from it, and it is installed. torch imports its
 `_dynamo` with the first optimizer, which takes as long as torch itself: every cell would, being forked before that."""
+SHARE = 4
+"""A package is imported ahead if one in so many jobs imports from it: the ladder's few want no other to wait."""
 MATPLOTLIBRC = "matplotlibrc"
 """Which is read on import."""
 
@@ -47,7 +51,9 @@ class Pool:
         self._readable = tuple(readable)
         self._folders = config.cache.parent / "slots"
         shutil.rmtree(self._folders, ignore_errors=True)  # of kernels whose program was killed
-        self._used: set[str] = set()
+        self._jobs = 0
+        self._used: Counter[str] = Counter()
+        """Package -> how many of the jobs import from it."""
         self._wanted: frozenset[str] | None = None
         """The datasets of the last job that said which it must see; before that all."""
         self._waiting: dict[Kernel, frozenset[str]] = {}
@@ -60,13 +66,15 @@ class Pool:
     ) -> Kernel | None:
         """A kernel whose folder is this one from now on, fit for that source and these datasets; or None.
 
-        The folder must be empty or not there: else there is none to be had. With `exactly` the kernel sees no other
-        dataset. From now on those are started that would have been fit.
+        The folder must be empty or not there: else there is none to be had. With `exactly`, as cells need it, the
+        kernel sees no other dataset, and has imported what the source imports: else each cell would, being forked from
+        it. From now on those are started that would have been fit.
         """
         if (wanted := frozenset(datasets)) or exactly:
             self._wanted = wanted
-        self._used |= {name for name in MODULES for text in source.values()
-                       if re.search(rf"^\s*(import|from)\b.*\b{name}\b", text, re.MULTILINE)}
+        imported = _imported(source)
+        self._jobs += 1
+        self._used.update(imported)
         own_names = names_of(source)
         for kernel, seen in list(self._waiting.items()):
             if own_names & (kernel.loaded | {MATPLOTLIBRC}):
@@ -74,6 +82,10 @@ class Pool:
             if kernel.process.exit_code() is not None or not (
                     seen == wanted if exactly else seen.issuperset(wanted)):
                 self._discard(kernel)
+                continue
+            if exactly and (lacking := imported - kernel.loaded):
+                if lacking & self._often:
+                    self._discard(kernel)
                 continue
             try:
                 folder.parent.mkdir(parents=True, exist_ok=True)
@@ -104,11 +116,16 @@ class Pool:
         with contextlib.suppress(OSError):
             self._folders.rmdir()
 
-    async def modules(self) -> tuple[str, ...]:
-        """What is imported ahead, as far as it is installed: `lab`, and what jobs so far imported."""
+    async def modules(self, source: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
+        """What is imported ahead, as far as it is installed: `lab`, what many jobs imported, and what a source does."""
         packages = (await asyncio.to_thread(interpreter, self._config.settings.python)).packages
-        usable = self._used & {name.lower().replace("scikit-learn", "sklearn") for name in packages}
-        return ("lab", *(module for name in MODULES if name in usable for module in MODULES[name]))
+        usable = {name.lower().replace("scikit-learn", "sklearn") for name in packages}
+        wanted = usable & (self._often | _imported(source))
+        return ("lab", *(module for name in MODULES if name in wanted for module in MODULES[name]))
+
+    @property
+    def _often(self) -> set[str]:
+        return {name for name, jobs in self._used.items() if jobs * SHARE >= self._jobs}
 
     async def _fill(self) -> None:
         try:
@@ -139,6 +156,12 @@ class Pool:
         kernel.kill()
         with contextlib.suppress(OSError):
             kernel.folder.rmdir()
+
+
+def _imported(source: Mapping[str, str]) -> set[str]:
+    """The packages of `MODULES` that a source imports from."""
+    return {name for name in MODULES for text in source.values()
+            if re.search(rf"^\s*(import|from)\b.*\b{name}\b", text, re.MULTILINE)}
 
 
 def names_of(source: Mapping[str, str]) -> frozenset[str]:
