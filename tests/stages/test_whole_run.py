@@ -26,11 +26,12 @@ from models.settings import ModelSettings
 from record.claims.means import claims_on_test, replicates_of, winner
 from record.fold.state import RunState
 from record.nouns.nodes import node_id
+from record.nouns.tuning import Tuning
 from record.prompts import prompt_of
 from record.reading import read_state
 from tests.kept_executions import kept_executions
 from tests.models.test_beginnings import DRAWN, STUDY, common
-from tests.stages.small_study import IDEA, LABELLED, small_model
+from tests.stages.small_study import IDEA, LABELLED, PLAN, small_model
 
 SMALL = {
     "seed": 3, "sandbox.timeout": 60, "sandbox.isolation": "auto", "search.order": "ticket", "search.window": 4,
@@ -45,7 +46,8 @@ def small_settings(**changes: object) -> Settings:
 
 
 def _scripted(_: ModelSettings) -> ScriptedModel:
-    return small_model()
+    """The small study, with few settings for the ladder to try."""
+    return small_model(plan=lambda _: PLAN.model_copy(update={"tuning": Tuning(budget=3)}))
 
 
 def start(runs: Path, name: str, settings: Settings) -> int:
@@ -267,7 +269,7 @@ def test_killed_with_one_worker_and_resumed_it_is_the_run_of_two(whole: Path, tm
         "import sys; from pathlib import Path\n"
         "from tests.stages.test_whole_run import start, resume, small_settings\n"
         "run = Path(sys.argv[1])\n"
-        "one = small_settings(search__num_workers=1)\n"
+        "one = small_settings(search__num_workers=1, search__ladder=True)\n"
         "sys.exit(resume(run) if (run / 'run.db').exists() else start(run.parent, run.name, one))\n")
     run = tmp_path / "killed"
     finished: set[tuple[str, int]] = set()
