@@ -26,7 +26,7 @@ from record.nouns.decisions import ABLATION_PLAN, CallKey, Compare, Expand, Seen
 from record.nouns.nodes import STAGES, Attempt, NodeKind, StageName
 from record.reading import read_events, read_rows
 from search.policy import BestFirst
-from search.tree import view_of
+from search.tree import SEARCH_KINDS, view_of
 from tests.search import virtual_time
 from tests.search.worlds import World, ended, new_log, run, search, settings, tree
 
@@ -106,7 +106,7 @@ def test_a_seed_of_its_own_changes_choices_and_no_seed_of_an_experiment() -> Non
         log.append(branched(cut, events, seed=seed))
         virtual_time.run(search(log, World(log, buggy=0.6), settings(debug_prob=0.5, window=2, num_drafts=6)))
         trees.append(tree(log))
-        assert {node.seed for node in log.state.nodes.values() if node.kind != "replicate"} == {0}
+        assert {node.seed for node in log.state.nodes.values() if node.kind in SEARCH_KINDS} == {0}
         assert log.state.variation_of(cut.state.last_decision + 1) == seed
         assert log.state.variation_of(cut.state.last_decision) == 0
     assert trees[0] == tree(whole) and any(one != trees[0] for one in trees[1:])
