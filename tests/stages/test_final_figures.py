@@ -212,7 +212,7 @@ def curve(count, name):
 @pytest_asyncio.fixture
 async def executor(tmp_path: Path) -> AsyncIterator[LocalExecutor]:
     kernels = LocalExecutor(2, tmp_path / "views", labels=tmp_path / "labels",
-                            settings=SandboxSettings(isolation="auto"), cache=tmp_path / "cache")
+                            settings=SandboxSettings(isolation="auto", pool=0), cache=tmp_path / "cache")
     yield kernels
     await kernels.close()
 

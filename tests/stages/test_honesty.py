@@ -152,7 +152,8 @@ async def test_code_that_learns_loses_its_advantage_with_permuted_labels(tmp_pat
 
     views, labels = tmp_path / "views", tmp_path / "labels"
     materialise("iris", views=views, labels=labels, seed=1)
-    executor = LocalExecutor(2, views, labels=labels, settings=SandboxSettings(isolation="auto"), cache=tmp_path / "c")
+    executor = LocalExecutor(2, views, labels=labels, cache=tmp_path / "c",
+                             settings=SandboxSettings(isolation="auto", pool=0))
     source = {"experiment.py": experiment()}
     try:
         plain = await executor.run(Job(name="plain", folder=tmp_path / "a", source=source, datasets=("iris",)))
