@@ -12,7 +12,7 @@ from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.nodes import NodeKind, StageName
 
-FORMAT = 1
+FORMAT = 2
 """Of the records that this version writes and reads. Whoever changes what is stored takes the next number."""
 
 

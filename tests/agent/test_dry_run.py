@@ -51,7 +51,7 @@ def test_the_offline_plan_is_shown_with_its_forecast(place: Path, capsys: pytest
     assert main(["run", "--idea", str(IDEA), "--dry-run", "--config", str(ROOT / "examples" / "demo.yaml")]) == 0
     out = capsys.readouterr().out
     for words in ("log_loss (lower is better, selects)", "method@noise40", "wine (sklearn:load_wine; 13 features",
-                  "train 90, dev", "experiments 45, at most 111", "tuning      6 trials an arm",
+                  "train 90, dev", "experiments 45, at most 103", "tuning      6 trials an arm",
                   "No run was made", "experiments run on the CPU"):
         assert words in out
 
