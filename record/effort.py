@@ -18,7 +18,8 @@ from record.nouns.data import MetricSpec
 from record.nouns.decisions import Extend
 from record.nouns.frozen import Frozen
 from record.nouns.tuning import Hyperparameter, Tuning
-from record.tuning import EQUAL, Chosen, Effort, TrialResult, chosen, efforts, expected_best, results, widened
+from record.spaces import widened
+from record.tuning import EQUAL, Chosen, Effort, TrialResult, chosen, efforts, expected_best, results
 
 
 class ArmTuning(Frozen):

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 from record.nouns.data import DataPlan
 from record.nouns.frozen import Scalar
 from record.nouns.tuning import Hyperparameter, Setting, Trial
-from record.tuning import TrialResult, scores, settings_in
+from record.spaces import settings_in
+from record.tuning import TrialResult, scores
 from search.tree import View
 
 BATCH = 4

@@ -14,7 +14,8 @@ from record.nouns.data import DataPlan
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, Extend, Seen, Work, summary_of
 from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, NodeKind, StageName, StageSummary, node_id
 from record.nouns.tuning import Hyperparameter
-from record.tuning import TrialResult, efforts, results, widened
+from record.spaces import widened
+from record.tuning import TrialResult, efforts, results
 from search.repairs import Together, failed_alike
 from search.score import FEWEST, Panel, close, common, coverage, gain, noise, panel_of
 from search.settings import SearchSettings

@@ -13,15 +13,14 @@ from record.nouns.data import DataPlan
 from record.nouns.decisions import Expand, Extend
 from record.nouns.nodes import Node, NodeKind
 from record.nouns.tuning import Hyperparameter, Trial
+from record.spaces import edges, settings_in
 from record.tuning import (
     EQUAL,
     FEWEST,
     TrialResult,
     best_of,
-    edges,
     gaining,
     ranked,
-    settings_in,
     spent_on,
     study_of,
     tuned_on,
