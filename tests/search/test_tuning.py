@@ -102,7 +102,7 @@ def test_every_arm_gets_the_same_number_of_different_settings_in_range(
     assert equal(given) and set(given.values()) == {5.0}
 
 
-@pytest.mark.parametrize(("sampler", "budget"), [("tpe", 28), pytest.param("gp", 12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("sampler", "budget"), [("tpe", 28), pytest.param("gp", 12, marks=pytest.mark.bench)])
 def test_samplers_learn_of_what_they_were_told(monkeypatch: pytest.MonkeyPatch, sampler: str, budget: int) -> None:
     monkeypatch.setattr(tuning, "MOST", 1)
     _, actions = tuned(monkeypatch, dims(budget=budget, sampler=sampler), optimum=0.02)

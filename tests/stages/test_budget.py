@@ -121,7 +121,7 @@ def capped(seed: int) -> Settings:
     """Settings with a cap that is reached in the middle of a stage: of one kind, in turn."""
     kind = ("usd", "tokens", "gpu_hours")[seed % 3]
     settings = compose(flags={**FLAGS, "seed": seed}, environment={})
-    shares, nodes = shares_of(settings), Random(seed).uniform(1.2, 3.0)
+    shares, nodes = shares_of(settings), Random(seed).uniform(1.2, 2.2)
     paper, node = shares.paper_share, shares.of(Expand(stage="preliminary", kind="draft", seed=0))
     cap = {"usd": paper.usd + nodes * node.usd, "tokens": paper.tokens + int(nodes * node.tokens),
            "gpu_hours": (paper.gpu_seconds + nodes * node.gpu_seconds) / 3600}[kind]
