@@ -14,7 +14,7 @@ from record.effort import Account, ArmTuning, account_of, disparities, parity_of
 from record.fold.state import RunState
 from record.nouns.frozen import Scalar
 from record.nouns.tuning import Hyperparameter
-from record.tuning import EQUAL
+from record.tuning import EQUAL, FEWEST
 from stages.paper.latex import recorded, short, words
 
 SAMPLERS = {
@@ -32,6 +32,7 @@ def effort_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
     unequal = disparities(state, rows)
     return {
         "account": account, "unequal": account.unequal if account is not None else (), "equal": f"{EQUAL:g}",
+        "fewest": FEWEST,
         "notes": _notes, "setting_rows": _setting_rows, "sampler_said": SAMPLERS,
         "parity": [(one, [_count(x) for x in (one.steps, one.rows, one.parameters)]) for one in rows],
         "disparities": unequal, "anchored": anchored(state.data_plan, claims),

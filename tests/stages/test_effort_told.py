@@ -46,7 +46,8 @@ def anchored(value: float) -> tuple[RunState, PaperClaims]:
 def test_the_appendix_has_what_each_arm_was_given_and_what_was_chosen() -> None:
     whole = appendix(STALE, CLAIMS.every)
     text = plain(whole)
-    for words in ("Each arm was to have 3 trials", "plain & 3 & 1 & 12 & 1.00 & 1.00 & UNEQUAL: less than the others",
+    for words in ("Each arm was to have 3 trials, its defaults among them. A trial",
+                  "plain & 3 & 1 & 12 & 1.00 & 1.00 & UNEQUAL: less than the others",
                   "smooth & 3 & 2 & 18 & 1.25 & 1.50 & stale: not tuned on the reported code",
                   r"smooth & 3 & learning\_rate & 0.0011 & 0.01 & 0.0001 to 0.1, log & Adam's paper",
                   r"learning\_rate] now 0.0001 to 0.1, after a choice of smooth", "a Gaussian process after a few",
