@@ -97,7 +97,8 @@ def _final(view: View, node: Node, before: Sequence[Node]) -> Expand | None:
     """The best settings of each arm, to be tried with another seed; None where that is done, where studies are small,
     and where arms get equally many seconds: so many settings do not cost them the same."""
     studies = [_study_of(view, node, arm) for arm in view.plan.tuned_arms]
-    if len(before) >= SEEDS or view.plan.tuning.currency == "seconds" or (
+    tuned_here = view.stage == "tuning" or any(one.parent == node.id for one in view.kind("trial"))
+    if len(before) >= SEEDS or not tuned_here or view.plan.tuning.currency == "seconds" or (
             max(len(whole_of(study)) for study in studies) < FEWEST):
         return None
     trials = tuple(Trial(arm=one.arm, number=one.number, setting=one.setting)

@@ -153,6 +153,12 @@ def test_the_best_are_tried_again_with_other_seeds_before_one_is_chosen(monkeypa
     assert best_of(pair, log.state.data_plan or PLAN) == pair[1], "what was tried with more seeds goes first"
 
 
+def test_a_later_stage_tries_nothing_again_where_no_code_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, actions = tuned(monkeypatch, dims(budget=8, sampler="random"))
+    best = log.state.nodes[f"n{len(actions) + 1:04d}"]
+    assert best.kind == "tune" and tuning.step(at(log, "agenda"), best) is None
+
+
 def test_a_chosen_edge_widens_a_dimension_once_for_every_arm_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     log, actions = tuned(monkeypatch, dims(budget=9), optimum=30.0)
     wider = [one for one in actions if isinstance(one, Extend) and one.dimension == "rate"]
