@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
+from math import floor
 from random import Random
 from statistics import median
 from types import ModuleType
@@ -88,10 +89,10 @@ def _at(space: Sequence[Hyperparameter], point: Sequence[float]) -> Setting:
         if one.kind == "choice":
             found[one.name] = one.options[int(share * len(one.options))]
         elif one.kind == "integer":
-            found[one.name] = int(low + share * (high - low + 1))
+            found[one.name] = floor(low + share * (high - low + 1))
         else:
             value = low * (high / low) ** share if one.kind == "log" else low + share * (high - low)
-            found[one.name] = four_digits(value)
+            found[one.name] = _rounded(value, one)
     return _counting(found, space)
 
 
@@ -142,8 +143,8 @@ def _whole(setting: Setting, space: Sequence[Hyperparameter]) -> tuple[tuple[str
 def _suggested(sampler: str, known: tuple[_Known, ...], space: tuple[Hyperparameter, ...], seed: int) -> Setting:
     """What a sampler tries next, of four digits; decisions ask more than once."""
     trial = _study(sampler, known, space, seed=seed).ask(_distributions(space))
-    return {one.name: trial.params[one.name] if one.low is None or one.high is None or one.kind == "integer" else
-            min(max(four_digits(trial.params[one.name]), one.low), one.high) for one in space}
+    return {one.name: trial.params[one.name] if one.kind in ("choice", "integer") else
+            _rounded(trial.params[one.name], one) for one in space}
 
 
 def _study(
@@ -181,6 +182,12 @@ def four_digits(value: float) -> float:
     return float(f"{value:.4g}")
 
 
+def _rounded(value: float, one: Hyperparameter) -> float:
+    """The same, and within the range: its ends may have more digits."""
+    assert one.low is not None and one.high is not None
+    return min(max(four_digits(value), one.low), one.high)
+
+
 @cache
 def _optuna() -> ModuleType:
     """Optuna, without its news on the terminal; imported when first asked for: most commands never tune."""
@@ -192,6 +199,8 @@ def _optuna() -> ModuleType:
 
 def promoted(results: Sequence[TrialResult], plan: DataPlan) -> list[Trial]:
     """The trials of a study that go on from a rung to the next, as asynchronous successive halving has it."""
+    if not plan.tuning.rungs:
+        return []
     shares = (*plan.tuning.rungs, 1.0)
     known, study = scores(results, plan), _study()
     found: list[Trial] = []

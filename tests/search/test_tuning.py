@@ -120,6 +120,22 @@ def test_the_first_trials_lie_in_all_parts_of_a_range_and_have_every_option(monk
         assert {one["rule"] for one in of} == {"a", "b", "c"}
 
 
+@pytest.mark.parametrize("sampler", ["sobol", "gp"])
+def test_settings_lie_in_range_also_where_its_ends_have_more_digits(
+    monkeypatch: pytest.MonkeyPatch, sampler: str,
+) -> None:
+    space = (
+        Hyperparameter(name="rate", kind="log", low=1.23444, high=1.23449, default=1.23445, source="s", closed=True),
+        Hyperparameter(name="share", kind="linear", low=2.34561, high=2.34564, default=2.34562, source="s",
+                       closed=True),
+        Hyperparameter(name="shift", kind="integer", low=-5, high=-2, default=-3, source="s", closed=True))
+    tried = [one.setting for one in trials_of(tuned(monkeypatch, dims(budget=5, sampler=sampler, space=space))[1])]
+    assert tried and all(1.23444 <= float(one["rate"]) <= 1.23449 for one in tried)
+    assert all(2.34561 <= float(one["share"]) <= 2.34564 for one in tried)
+    whole = {one["shift"] for one in tried}
+    assert whole <= {-5, -4, -3, -2} if sampler == "sobol" else whole == {-5, -4, -3, -2}, "spread over all"
+
+
 def test_while_the_best_of_an_arm_comes_late_all_get_more(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: dict[str, int] = {}
 
