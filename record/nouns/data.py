@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from record.nouns.frozen import Frozen
+from record.nouns.hypotheses import Hypothesis
 from record.nouns.tuning import Anchor, Hyperparameter, Setting, Tuning
 
 
@@ -19,6 +20,8 @@ class MetricSpec(Frozen):
     higher_is_better: bool = Field(description="direction of improvement")
     worst: float | None = Field(default=None, description=(
         "the worst value there is, which training that diverged counts as; null where there is none"))
+    low: float | None = Field(default=None, description="lowest value there is; null where there is none")
+    high: float | None = Field(default=None, description="highest value there is; null where there is none")
 
 
 class Arm(Frozen):
@@ -77,6 +80,10 @@ class DataPlan(Frozen):
     open: tuple[str, ...] = Field(default=(), description="what experiments may choose; all else is fixed")
     covered: tuple[int, ...] = Field(default=(), description=(
         "numbers, from 1, of the idea's experiments that measuring every arm answers in full"))
+    hypotheses: tuple[Hypothesis, ...] = Field(default=(), max_length=5, description="what the study decides")
+    objective: Literal["improve", "measure"] = Field(default="improve", description=(
+        "what ranks experiments: the method's metric, or every arm at its best and nothing of the effect"))
+    objective_reason: str = Field(default="", description="why, in one sentence that the paper prints")
     notes: str = ""
 
     @property
