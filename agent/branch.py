@@ -27,6 +27,7 @@ from agent.settings import Settings
 from record.branching import Cut, copy_run, cut_at, digest_of, write_log
 from record.events import Event
 from record.events.running import Branched, Commanded
+from record.events.searching import Unsealed
 from record.folder import RunFolder, write_file
 from record.keeping import collected_in
 from record.network import Row, on_network
@@ -46,6 +47,8 @@ class Origin:
     rows: tuple[Row, ...]
     cut: Cut
     marks: tuple[Commanded, ...] = ()
+    tested: bool = False
+    """Whether the parent's test data were scored, at whatever point."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,8 @@ def origin_of(parent: Path, point: str) -> Origin:
     marks = (event.model_copy(update={"file": ""}) for event, _ in events[cut.events:]
              if isinstance(event, Commanded) and event.verb == "mark" and event.mark == "suspect"
              and event.target in cut.state.nodes)
-    return Origin(folder, point, tuple(rows[: cut.events]), cut, tuple(marks))
+    tested = any(isinstance(event, Unsealed | Branched) and getattr(event, "tested", True) for event, _ in events)
+    return Origin(folder, point, tuple(rows[: cut.events]), cut, tuple(marks), tested)
 
 
 def make(origin: Origin, addition: Addition, root: Path) -> None:
@@ -111,7 +115,7 @@ def _first_events(origin: Origin, addition: Addition, folder: RunFolder, *, name
         parent=parent.name, path=str(parent), point=origin.point, events=len(origin.rows), sha256=sha256,
         seed=own_seed if addition.seed is None else addition.seed,
         settings=json.loads(json.dumps(addition.overrides, default=str)), template=copied,
-        version=version("scientist"), note=addition.note, by=addition.by,
+        version=version("scientist"), note=addition.note, by=addition.by, tested=origin.tested,
         beyond=tuple(one.parent for one in origin.cut.beyond))
     log = origin.folder.db  # read again: the parent may go on, and what it deleted meanwhile was not copied
     yield from collected_in((event for event, _ in events_in(read_rows(log), log)), origin.cut.state)

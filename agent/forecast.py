@@ -16,6 +16,7 @@ from models.roles import ROLES
 from models.roles.writing import MOST_SECTIONS
 from models.settings import ModelSettings
 from record.claims.means import MINIMUM_REPLICATES
+from record.estimands import main_arms
 from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.decisions import Usage
 from record.nouns.frozen import Frozen
@@ -117,7 +118,7 @@ def trials_of(plan: DataPlan) -> float:
     """What tuning every arm once takes, in experiments that measure every cell of the plan."""
     if plan.tuning.currency == "seconds":
         return len(plan.tuned_arms) * plan.tuning.budget / plan.expected_seconds
-    cells = len(plan.compared) * len(plan.level_names) * len(plan.datasets)
+    cells = len(main_arms(plan)) * len(plan.level_names) * len(plan.datasets)
     return plan.tuning.budget * sum(len(cells_of_trial(plan, arm, seed=0)) for arm in plan.tuned_arms) / cells
 
 

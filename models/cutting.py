@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from models.roles.figures import ArrayBrief, Range
 from models.roles.writing import ClaimLine
+from record.estimands import main_arms
 from record.nouns.data import DataPlan, Measurement, arm_of
 from record.nouns.figures import AxesFacts, DrawnFacts
 
@@ -114,9 +115,9 @@ def capped(lines: Sequence[str], limit: int, what: str = "lines") -> str:
 
 
 def conditions(plan: DataPlan, ablations: bool) -> tuple[str, ...]:
-    """The plan's conditions whose arm is an ablation, or those whose arm is not."""
-    arms = {arm.name for arm in plan.arms if (arm.role == "ablation") == ablations}
-    return tuple(condition for condition in plan.conditions if arm_of(condition) in arms)
+    """The plan's conditions that only ablation nodes measure, or those that every experiment measures."""
+    main = main_arms(plan)
+    return tuple(condition for condition in plan.conditions if (arm_of(condition) in main) != ablations)
 
 
 def table(measurements: Iterable[Measurement], limit: int = 120, plan: DataPlan | None = None,

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from record.ablation import Ablation
 from record.claims.means import replicates_of
+from record.estimands import main_arms
 from record.fold.state import RunState
 from record.nouns.decisions import Expand
 from record.nouns.frozen import Frozen
@@ -64,7 +65,7 @@ def _result(state: RunState, ablation: Ablation, by: By, ended: str) -> Ablation
     good = next((node for node in line if node.status == "good" and not node.suspect), None)
     if good is not None:
         again = [one for one in replicates_of(state, good.id) if one.status == "good" and not one.suspect]
-        known = {arm.name for arm in state.data_plan.arms if arm.role != "ablation"} if state.data_plan else set[str]()
+        known = main_arms(state.data_plan) if state.data_plan else ()
         arms = tuple(dict.fromkeys(one.arm for one in good.measurements if one.arm not in known))
         return AblationResult(
             ablation=ablation, by=by, outcome="measured", node=good.id, arms=arms, replicates=len(again))

@@ -63,8 +63,8 @@ Read = Callable[[Place], Number]
 class Gap(Exception):
     """A cell that an estimand reads has no value."""
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(str(place))
+    def __init__(self, place: Place, of: str = "") -> None:
+        super().__init__(f"{place}{of}")
         self.place = place
 
 
@@ -337,6 +337,13 @@ def cells_of(hypothesis: Hypothesis, plan: DataPlan) -> frozenset[Place]:
 def registered(plan: DataPlan) -> frozenset[Place]:
     """The cells that decide the plan's confirmatory hypotheses."""
     return frozenset[Place]().union(*(cells_of(one, plan) for one in plan.hypotheses if one.confirmatory))
+
+
+def main_arms(plan: DataPlan) -> tuple[str, ...]:
+    """The arms that every experiment of the search measures: baselines, methods, and the ablations that the plan's
+    confirmatory hypotheses need, which have to run on the same seeds."""
+    needed = {place.arm for place in registered(plan)}
+    return tuple(arm.name for arm in plan.arms if arm.role != "ablation" or arm.name in needed)
 
 
 # --- checking --------------------------------------------------------------------------------------------------------

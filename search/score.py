@@ -13,6 +13,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import NamedTuple
 
+from record.estimands import main_arms
 from record.nouns.data import DataPlan, MetricSpec
 from record.nouns.nodes import Node, StageName
 
@@ -55,15 +56,16 @@ def datasets_of(stage: StageName, plan: DataPlan) -> tuple[str, ...]:
 
 
 def panel_of(stage: StageName, plan: DataPlan) -> Panel:
-    """Every compared arm at every level on the stage's datasets; arms of ablations do not count.
+    """Every arm that all experiments measure, at every level on the stage's datasets.
 
-    All compared arms decide: a comparison counts when both sides are at their best, so a program is no better because
-    its baselines are worse, and one that betters a baseline is progress.
+    Where the plan's objective is to `improve`, the methods decide. Where it is to `measure`, all compared arms do: each
+    at its best, so that neither size nor sign of an effect selects anything.
     """
+    methods = frozenset(arm.name for arm in plan.arms if arm.role == "method")
     return Panel(plan.primary, frozenset(
-        Entry(dataset, arm.name, level) for dataset in datasets_of(stage, plan) for arm in plan.arms
-        if arm.role != "ablation" for level in plan.level_names if plan.owes(dataset, arm.name, level)),
-        frozenset(plan.compared))
+        Entry(dataset, arm, level) for dataset in datasets_of(stage, plan) for arm in main_arms(plan)
+        for level in plan.level_names if plan.owes(dataset, arm, level)),
+        methods if plan.objective == "improve" else frozenset(plan.compared))
 
 
 def measured(node: Node, plan: DataPlan) -> dict[Entry, float]:

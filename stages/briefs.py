@@ -8,6 +8,7 @@ from models.roles.assessing import FeedbackInputs, Statistic
 from models.roles.coding import CodeInputs, CommonFailure, Duty, InFlight, NodeBrief, NodeLine, Unreported
 from record.ablation_results import ablation_of
 from record.claims.means import Claim, same_values
+from record.estimands import main_arms
 from record.events.searching import Decided
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source
@@ -176,7 +177,7 @@ def duty_of(view: View) -> Duty:
         names = datasets_of(view.stage, plan)
         return Duty(datasets=tuple(name for name in names if name in measured) or names, levels=levels)
     return Duty(datasets=datasets_of(view.stage, plan), levels=levels,
-                arms=tuple(arm.name for arm in plan.arms if arm.role != "ablation"))
+                arms=main_arms(plan))
 
 
 def node_line(node: Node, plan: DataPlan) -> NodeLine:

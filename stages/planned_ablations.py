@@ -18,6 +18,7 @@ from models.client import ModelClient
 from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles.planning import ABLATION_PLAN, AblationPlanInputs, RiskTested
 from record.ablation import Ablation, alike
+from record.estimands import main_arms
 from record.events.searching import AblationsPlanned, Decided
 from record.fold.state import RunState
 from record.nouns.data import DataPlan
@@ -85,8 +86,7 @@ def sift(
 
 def fault_of(one: Ablation, plan: DataPlan, others: Sequence[Ablation]) -> str:
     """Why an ablation cannot be used beside these others; empty where it can."""
-    arms = {arm.name for arm in plan.arms if arm.role != "ablation"}
-    if one.name in arms:
+    if one.name in main_arms(plan):
         return f"{one.name!r} is an arm of the data plan that every experiment measures: name what is ablated"
     metrics = [metric.name for metric in plan.metrics]
     unknown = [name for name in one.metrics if name not in metrics]

@@ -11,6 +11,7 @@ from pydantic import Field
 from models.roles.role import Circumstance, Role
 from record.ablation import Ablation
 from record.edits import Edit, File, applied
+from record.estimands import main_arms
 from record.machine import Rate
 from record.nouns.data import DataPlan, DatasetFacts, Measurement
 from record.nouns.frozen import Frozen
@@ -230,7 +231,7 @@ def _runs(inputs: CodeInputs, program: Program) -> None:
         raise SourceError("no code was written, and this part asks for it: give files, or edits of those shown"
                           + (f" (nothing_left says: {program.nothing_left})" if program.nothing_left else ""))
     made = program.tree(inputs.parent.files if inputs.parent else {})
-    compared = {arm.name for arm in inputs.data_plan.arms if arm.role != "ablation"}
+    compared = main_arms(inputs.data_plan)
     odd = [arm for arm in program.added(inputs) if not ARM.fullmatch(arm) or arm in compared]
     if odd:
         raise SourceError(f"arms: {odd[0][:80]!r} is no name for an arm of an ablation: use letters, digits and "

@@ -43,7 +43,7 @@ def p_value(values: Sequence[float]) -> float | None:
     sd = _deviation(tuple(values)) if len(set(values)) > 1 else 0.0
     if not sd:
         return None
-    return min(1.0, 2.0 * float(_special().stdtr(len(values) - 1, -abs(fmean(values)) * math.sqrt(len(values)) / sd)))
+    return min(1.0, 2.0 * students_t(-abs(fmean(values)) * math.sqrt(len(values)) / sd, len(values) - 1))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -80,9 +80,14 @@ def _deviation(values: tuple[float, ...]) -> float:
 
 
 @lru_cache(maxsize=1024)
-def t_quantile(share: float, freedom: int) -> float:
+def t_quantile(share: float, freedom: float) -> float:
     """The value below which t with so many degrees of freedom lies with this probability."""
     return float(_special().stdtrit(freedom, share))
+
+
+def students_t(value: float, freedom: float) -> float:
+    """The probability that t with so many degrees of freedom lies below a value."""
+    return float(_special().stdtr(freedom, value))
 
 
 def _special() -> Any:

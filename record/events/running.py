@@ -12,7 +12,7 @@ from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.nodes import NodeKind, StageName
 
-FORMAT = 2
+FORMAT = 3
 """Of the records that this version writes and reads. Whoever changes what is stored takes the next number."""
 
 
@@ -68,6 +68,8 @@ class Branched(Frozen):
     by: str = Field(default="", description="who branched: as the operating system knows them")
     beyond: tuple[str, ...] = Field(
         default=(), description="runs that the parent itself is a branch of, where that was after this point")
+    tested: bool = Field(default=False, description="whether the parent's test data were scored, at whatever point: "
+                                                    "the branch's verdicts are exploratory then")
 
 
 class Commanded(Frozen):

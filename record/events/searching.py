@@ -200,6 +200,34 @@ class Settled(Frozen):
     ended: str = Field(description="why the stage's search ended")
 
 
+class Amended(Frozen):
+    """The data plan was changed after it was fixed and before the lock; numbers count from 1."""
+
+    type: Literal["amended"] = "amended"
+    number: int = Field(ge=1)
+    data_plan: DataPlan
+    why: str
+    by: str = Field(description="the person, or the step of the program that did it")
+    seen: str = Field(description="what had been seen by then, in words")
+
+
+class Locked(Frozen):
+    """What is confirmed, and how, before any test score: fixed when the agenda settles. Another one follows only where
+    the winner turns out suspect; test data are scored after the last."""
+
+    type: Literal["locked"] = "locked"
+    plan: str = Field(description="sha256 of the data plan as it is by now")
+    amendments: int = Field(ge=0, description="that it has had")
+    winner: str
+    source: str = Field(description="sha256 of the winner's tree of files")
+    trials: dict[str, int] = Field(default_factory=dict, description="arm -> the setting that it is confirmed with")
+    n: int = Field(ge=0, description="fresh seeds")
+    wanted: dict[str, int] = Field(default_factory=dict, description=(
+        "confirmatory hypothesis -> fresh seeds that its power asks for"))
+    seeds: tuple[int, ...] = Field(description="in the order in which they run")
+    why: str = Field(default="", description="why there are fewer seeds than are wanted")
+
+
 class Summarised(Frozen):
     """Decision k, the report on a stage, is written."""
 
@@ -226,4 +254,6 @@ class AblationsMissed(Frozen):
     why: str = Field(default="", description="why these, or why there are none")
 
 
-SearchEvent = Prepared | Decided | WorkDone | Compared | Settled | Summarised | AblationsPlanned | AblationsMissed
+SearchEvent = (
+    Prepared | Amended | Decided | WorkDone | Compared | Settled | Locked | Summarised | AblationsPlanned
+    | AblationsMissed)

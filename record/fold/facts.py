@@ -126,6 +126,9 @@ class Facts:
     """Time between events, without the gaps before a process took the run up again."""
     events: int = 0
     data_plan: DataPlan | None = None
+    amendments: list[searching.Amended] = field(default_factory=list[searching.Amended])
+    lock: searching.Locked | None = None
+    """What is confirmed, as it was fixed last; None before the agenda settled."""
     datasets: tuple[DatasetFacts, ...] = ()
     scorers: tuple[Scorer, ...] = ()
     decisions: dict[int, searching.Decided] = field(default_factory=dict[int, searching.Decided])

@@ -52,6 +52,11 @@ def apply_search(state: RunState, event: searching.SearchEvent, at: float) -> No
     match event:
         case searching.Prepared():
             state.data_plan, state.datasets, state.scorers = event.data_plan, event.datasets, event.scorers
+        case searching.Amended():
+            state.data_plan = event.data_plan
+            state.amendments.append(event)
+        case searching.Locked():
+            state.lock = event
         case searching.Decided():
             _decided(state, event, at)
         case searching.WorkDone():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from record.events.running import Commanded
 from record.events.searching import Decided
 from record.fold.facts import Facts, RoleUsage, Steered, total_of
+from record.nouns.data import DataPlan
 from record.nouns.decisions import MISSING_ABLATIONS, End, Spending, Work
 from record.nouns.nodes import STAGES, Node, Phase, StageName, node_id
 from record.nouns.tuning import Setting
@@ -42,6 +44,16 @@ class RunState(Facts):
         own = arm in self.data_plan.compared or (arm, trial) in self.trials
         name = arm if own else next((one.name for one in self.data_plan.arms if one.role == "method"), arm)
         return self.trials[name, trial].setting if trial else self.data_plan.defaults_of(name)
+
+    @property
+    def plan_hash(self) -> str:
+        """sha256 of the data plan as it is by now; page one of the paper prints its beginning."""
+        return hash_of(self.data_plan) if self.data_plan is not None else ""
+
+    @property
+    def reused(self) -> bool:
+        """Whether the run branched off one whose test data were scored by then: they confirm nothing any more."""
+        return any(one.event.tested for one in self.ancestry)
 
     @property
     def paused(self) -> bool:
@@ -173,6 +185,11 @@ class RunState(Facts):
         """Seconds that experiments ran, over all attempts of this run; not those before it branched off."""
         ran = sum(attempt.seconds for node in self.nodes.values() for attempt in node.attempts)
         return ran - sum(one.seconds_of_code for one in self.ancestry)
+
+
+def hash_of(plan: DataPlan) -> str:
+    """sha256 of a data plan, as its canonical JSON."""
+    return hashlib.sha256(plan.model_dump_json().encode()).hexdigest()
 
 
 def nodes_of(state: RunState) -> str:

@@ -81,7 +81,7 @@ class DataPlan(Frozen):
     covered: tuple[int, ...] = Field(default=(), description=(
         "numbers, from 1, of the idea's experiments that measuring every arm answers in full"))
     hypotheses: tuple[Hypothesis, ...] = Field(default=(), max_length=5, description="what the study decides")
-    objective: Literal["improve", "measure"] = Field(default="improve", description=(
+    objective: Literal["improve", "measure"] = Field(default="measure", description=(
         "what ranks experiments: the method's metric, or every arm at its best and nothing of the effect"))
     objective_reason: str = Field(default="", description="why, in one sentence that the paper prints")
     notes: str = ""
@@ -235,12 +235,14 @@ class Measurement(Frozen):
 
 
 class OverExamples(Frozen):
-    """How a paired difference on test data varies with the test examples: a percentile interval over resamples of
-    them, of the mean over the same replicates. `reason` says why there is none, where there is none."""
+    """How a paired difference, or an effect of a hypothesis, varies on test data with the test examples: a percentile
+    interval over resamples of them, of the mean over the same replicates. `reason` says why there is none, where there
+    is none."""
 
-    key: str = Field(description="of the difference")
+    key: str = Field(description="of the difference or effect")
     nodes: tuple[str, ...] = Field(description="whose predictions were resampled")
-    others: tuple[str, ...] = Field(description="those of the other arm, in the same order")
+    others: tuple[str, ...] = Field(default=(), description="those of a difference's other arm, in the same order")
+    sd: float | None = Field(default=None, description="over the resamples")
     low: float | None = None
     high: float | None = None
     examples: int = Field(default=0, description="of the test set")

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
+from record.estimands import main_arms
 from record.events.searching import CellExecuted, CellsOwed, Decided
 from record.fold.state import RunState
 from record.folder import read_source, seal, sha256_of_files
@@ -60,7 +61,7 @@ def owed(
     parent = view.nodes.get(node.parent or "")
     arms = node.arms or (parent.arms if parent is not None and node.kind in ("debug", "replicate") else ()) or duty.arms
     if view.stage == "ablation" and not arms:
-        arms = tuple(arm.name for arm in plan.arms if arm.role == "ablation")
+        arms = tuple(arm.name for arm in plan.arms if arm.name not in main_arms(plan))
     if node.kind == "replicate" and parent is not None and parent.attempts:
         cells = (one.cell for one in parent.attempts[-1].cells)
         return tuple(cell.model_copy(update={"seed": node.seed}) for cell in cells)
