@@ -23,7 +23,6 @@ from record.nouns.frozen import Frozen
 from record.nouns.nodes import STAGES
 from record.tuning import cells_of_trial
 from search.policy import LATE_DEBUGS
-from search.replication import REPORTED
 from search.settings import RETRY_FACTOR
 from search.tree import COMPARISONS
 from stages.settings import OUTLINES, PLANNINGS, REVISIONS
@@ -126,8 +125,8 @@ def _estimate(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[s
     """Model calls by role, and executions of code: the likely numbers, or the most that the limits allow.
 
     Replicates and trials need no calls: they run their parent's code. Replicated are each stage's best and, in the end,
-    every ablation that works; the winner has those of the agenda by then. Arms are tuned in stage 2, and again where
-    the agenda changed their code. At most, each execution has a second attempt.
+    every ablation that works; those of the agenda's are the fresh seeds that decide. Arms are tuned in stage 2, and
+    again where the agenda changed their code. At most, each execution has a second attempt.
     """
     search, paper = settings.search, settings.writing
     nodes = {stage: search.limits(stage).nodes for stage in STAGES}
@@ -135,7 +134,7 @@ def _estimate(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[s
     aggregates, planned = sum(number > 0 for number in seeds.values()), search.planned_ablations
     if most:
         missing, failed, replots, tries = paper.missing_ablations, 0.0, paper.replots, paper.replots + 1
-        seeds |= {stage: max(seeds[stage], search.max_seeds) for stage in REPORTED}
+        seeds["agenda"] = max(seeds["agenda"], search.max_seeds)
     else:
         missing, failed, replots = min(MISSING, paper.missing_ablations), FAILED, min(REPLOTS, paper.replots)
         tries = min(2, paper.replots + 1)
@@ -148,11 +147,11 @@ def _estimate(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[s
     searched = written + tuned
     works = searched * (1 - failed)
     plots = aggregates + (works + aggregates * most) * replots
-    variants = max(search.seeds("ablation"), min(seeds["ablation"], MINIMUM_REPLICATES))
+    variants = min(seeds["agenda"], max(seeds["ablation"], MINIMUM_REPLICATES))
     ablated = round(nodes["ablation"] * (1 - failed)) + missing
     replicates = sum(seeds[stage] for stage in STAGES[:-1])
     if search.seeds("ablation"):
-        replicates += max(0, seeds["ablation"] - seeds["agenda"]) + ablated * variants
+        replicates += ablated * variants
     reflections = paper.reflections + REVISIONS * bool(missing) if most else min(2, paper.reflections) + missing
     citations = paper.citation_rounds if most else min(2, paper.citation_rounds)
     plannings = PLANNINGS if most else 1

@@ -14,9 +14,9 @@ from statistics import median
 
 from record.fold.state import RunState
 from record.nouns.decisions import Action, Expand, Seen
-from record.nouns.nodes import SEARCH_KINDS, STAGES, StageName
+from record.nouns.nodes import SEARCH_KINDS, StageName
 from record.tuning import cells_of_trial
-from search.replication import of_ablation, targets
+from search.replication import fresh, of_ablation, targets
 from search.settings import SearchSettings
 from search.tree import View, view_of
 
@@ -102,11 +102,13 @@ def too_late(action: Action, state: RunState, settings: SearchSettings, *, left:
 
 
 def _owed(view: View, settings: SearchSettings) -> int:
-    """Replicates that are due once this stage has one node more."""
-    counts: dict[str, int] = {}
-    for _, target, count in targets(view, settings):
-        counts[target.id] = max(count - len(view.replicates(target.id)), counts.get(target.id, 0))
-    unborn = sum(node.kind in SEARCH_KINDS for node in view.searching) + 1
+    """Replicates that are due once this stage has one node more; until seeds are locked, those that decide, too."""
+    seeds: dict[str, set[int]] = {}
+    for _, target, of in targets(view, settings):
+        seeds.setdefault(target.id, set()).update(of)
+    due = sum(len(of - {one.seed for one in view.replicates(target)}) for target, of in seeds.items())
     if view.stage == "ablation":
-        return sum(counts.values()) + unborn * of_ablation(view, settings)
-    return sum(counts.values()) + max(settings.seeds(stage) for stage in STAGES[STAGES.index(view.stage):])
+        unborn = sum(node.kind in SEARCH_KINDS for node in view.searching) + 1
+        return due + unborn * len(of_ablation(view, settings))
+    own = settings.seeds(view.stage) if view.stage != "agenda" else 0
+    return due + max(own, fresh(view, settings))

@@ -17,7 +17,7 @@ from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, 
 from record.nouns.nodes import Node, NodeKind, StageName
 from search import tuning
 from search.ladder import rung
-from search.replication import of_ablation, owed, replicate_of
+from search.replication import of_ablation, owed, pilot, replicate_of
 from search.settings import SearchSettings
 from search.tree import View
 
@@ -89,7 +89,8 @@ class Staged:
         if view.undecided is not None and not view.limited:  # settle close calls
             a, b = view.undecided
             return Wait() if view.asked else Compare(stage=view.stage, a=a, b=b)
-        if view.stage == "ablation" and view.busy:
+        if (view.stage == "ablation" and view.busy) or (view.stage == "agenda" and not all(
+                one.finished for one in pilot(view))):  # from the pilot follows what is locked
             return Wait()
         return End(reason=reason if view.best is not None else f"{reason}; nothing worked", stage=view.stage)
 

@@ -2,23 +2,25 @@
 
 A stage settles again on its next best node where the best turned out suspect, only while later stages are searched.
 
-Replicates run the same code with other seeds. How many depends on their spread alone, never on what they show: so many
-that the interval of the paired difference is narrower than half the difference that the search saw with its own seed
-(which no claim uses). Stopping when a result looks good would make it look better than it is. Source: the two-stage
-rule of C. Stein (1945), where the first sample fixes the size of the second.
+Replicates run the same code with other seeds. Those of the tuned node are the pilot: from their spread alone follows
+how many fresh seeds decide the plan's hypotheses (`record.claims.decisions.n_planned`), never from what they show.
+When the agenda settles that number is locked, and the winner runs with seeds that nothing has run with before; what is
+ablated from it runs with the first of them. Stopping when a result looks good would make it look better than it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import sqrt
-from statistics import fmean, stdev
+from collections.abc import Iterator, Sequence
+from math import floor, inf, isfinite
+from statistics import stdev
 
-from record.claims.means import MINIMUM_REPLICATES, t_quantile
+from record.claims.decisions import effect_values, n_planned, run_of
+from record.claims.means import LEVEL, MINIMUM_REPLICATES, winner
+from record.estimands import EstimandError, Gap
+from record.events.searching import Locked
 from record.fold.state import RunState
 from record.nouns.decisions import Expand, Work, summary_of
 from record.nouns.nodes import STAGES, Node, StageName
-from search.score import measured
 from search.settings import SearchSettings
 from search.tree import View, view_of
 
@@ -43,10 +45,10 @@ def unsettled(state: RunState, settings: SearchSettings) -> View | None:
     return None
 
 
-RESOLVED = 0.5
-"""Half-width of the interval that is wanted, as a share of the difference that the search saw."""
-REPORTED: tuple[StageName, ...] = ("agenda", "ablation")
-"""The stages whose best the paper reports: there the number of replicates adapts."""
+FRESH = 10_000
+"""What the first fresh seed is more than the run's: searching and tuning use those just after it."""
+FEWEST = 3
+"""Replicates of a pilot below which their spread says nothing."""
 
 
 def owed(view: View, settings: SearchSettings) -> Expand | Work | None:
@@ -56,52 +58,95 @@ def owed(view: View, settings: SearchSettings) -> Expand | Work | None:
     return next(due, None) or next(_conclusions(view, settings), None)
 
 
-def wanted(view: View, target: Node, stage: StageName, settings: SearchSettings) -> int:
-    """How many replicates the best of a stage is to have, by what is known so far."""
-    first = settings.seeds(stage)
-    if stage not in REPORTED or view.spent or settings.max_seeds <= first:
-        return first
-    known = view.replicates(target.id)[:first]
-    if len(known) < max(first, 2) or not all(one.finished for one in known):
-        return first
-    paired = [_contrasts(one, view) for one in known if one.status == "good"]
-    counts = [first]
-    for dataset, effect in _contrasts(target, view).items():
-        values = [one[dataset] for one in paired if dataset in one]
-        if len(values) >= 2:
-            counts.append(replicates_for(stdev(values), effect, settings.max_seeds))
-    return max(counts)
+def pilot(view: View) -> tuple[Node, ...]:
+    """The replicates of the tuned node, of which so many as are finished show the spread."""
+    tuned = view.settled.get("tuning") or view.settled.get("preliminary")
+    return tuple(one for one in view.replicates(tuned.id) if one.seed < view.seed + FRESH) if tuned is not None else ()
 
 
-def targets(view: View, settings: SearchSettings) -> Iterator[tuple[StageName, Node, int]]:
-    """What is replicated, for which stage and how often: every stage's best, and each ablation that worked.
+def wanted(view: View) -> dict[str, int]:
+    """Confirmatory hypothesis -> the fresh seeds that decide it, by the spread that the pilot showed on validation.
+
+    Those whose cells the pilot did not measure are not there.
+    """
+    plan = view.plan
+    asked = [one for one in plan.hypotheses if one.confirmatory]
+    runs = [run_of(one) for one in pilot(view) if one.status == "good" and not one.suspect]
+    found: dict[str, int] = {}
+    for one in asked:
+        for effect in one.effects:
+            try:
+                values = effect_values(plan, one.model_copy(update={"unit": "seeds"}), effect, runs)
+            except (Gap, EstimandError):
+                continue
+            if len(values) >= FEWEST:
+                n = n_planned(stdev(values), len(values), effect.smallest, LEVEL / len(asked))
+                found[one.id] = max(n, found.get(one.id, 0))
+    return found
+
+
+def fresh(view: View, settings: SearchSettings) -> int:
+    """How many fresh seeds the winner is to run with, as far as is known by now: as many as decide, within limits."""
+    first = settings.seeds("agenda")
+    if not first or view.spent:
+        return first
+    return min(max(first, settings.max_seeds), max((first, *wanted(view).values())))
+
+
+def lock_of(state: RunState, settings: SearchSettings, *, left: float = inf) -> Locked | None:
+    """What is to be confirmed, where the agenda has settled on what is not locked yet: as many seeds as decide.
+
+    With `left` seconds of the run, and where measured time may decide anything (`arrival`), no more than there is time
+    for.
+    """
+    view, best = as_left(state, "agenda", settings), winner(state)
+    if view is None or best is None or state.tests or not state.stages["agenda"].settled or (
+            state.lock is not None and state.lock.winner == best):
+        return None
+    node, asked, n = state.nodes[best], wanted(view), fresh(view, settings)
+    why = [f"{name} asks for {count}" for name, count in asked.items() if count > n]
+    why += [f"search.max_seeds is {settings.max_seeds}"] if why else []
+    seconds = node.attempts[-1].seconds if node.attempts else 0.0
+    if settings.order == "arrival" and isfinite(left) and n * seconds > left * settings.num_workers:
+        n = max(0, floor(left / seconds)) * settings.num_workers
+        why = [*why, f"there is time for {n}"]
+    first = view.seed + FRESH
+    return Locked(plan=state.plan_hash, amendments=len(state.amendments), winner=best, source=node.source_sha256,
+                  trials=node.trials, n=n, wanted=asked, seeds=tuple(range(first, first + n)), why="; ".join(why))
+
+
+def targets(view: View, settings: SearchSettings) -> Iterator[tuple[StageName, Node, Sequence[int]]]:
+    """What is replicated, for which stage and with which seeds: every stage's best, and each ablation that worked.
 
     Ablations run with the seeds of what they are ablated from, so that differences are paired; with as many as a
     comparison needs to be called, where the node that they are ablated from has as many.
     """
     for stage, best in view.settled.items():
-        if best is not None:
-            yield stage, best, wanted(view, best, stage, settings)
-    if view.stage == "ablation" and view.root is not None and settings.seeds("ablation"):
-        yield "ablation", view.root, wanted(view, view.root, "ablation", settings)
-        for node in view.good:
-            yield "ablation", node, of_ablation(view, settings)
+        if best is not None and stage != "agenda":
+            yield stage, best, range(view.seed + 1, view.seed + 1 + settings.seeds(stage))
+    if view.locked is not None and view.locked.winner in view.nodes:
+        yield "agenda", view.nodes[view.locked.winner], view.locked.seeds
+        if view.stage == "ablation":
+            for node in view.good:
+                yield "ablation", node, of_ablation(view, settings)
 
 
-def of_ablation(view: View, settings: SearchSettings) -> int:
-    """How many replicates an ablation that works is to have, by what is known so far of what it is ablated from."""
+def of_ablation(view: View, settings: SearchSettings) -> Sequence[int]:
+    """The seeds that an ablation is to run with, the first of those that what it is ablated from runs with."""
     first = settings.seeds("ablation")
-    if view.root is None or not first:
-        return 0
-    return max(first, min(wanted(view, view.root, "ablation", settings), MINIMUM_REPLICATES))
+    if view.locked is None or not first:
+        return ()
+    return view.locked.seeds[:max(first, min(len(view.locked.seeds), MINIMUM_REPLICATES))]
 
 
-def replicate_of(view: View, stage: StageName, target: Node, count: int) -> Iterator[Expand]:
-    """The next replicate of a node that is to have so many; none where it has them."""
-    done = len(view.replicates(target.id))
-    if done < count:
-        yield Expand(stage=stage, kind="replicate", parent=target.id, seed=view.seed + 1 + done,
-                     ordinal=sum(one.kind == "replicate" and one.stage == stage for one in view.nodes.values()))
+def replicate_of(view: View, stage: StageName, target: Node, seeds: Sequence[int]) -> Iterator[Expand]:
+    """The next replicate of a node that is to have these seeds; none where it has them."""
+    done = {one.seed for one in view.replicates(target.id)}
+    for seed in seeds:
+        if seed not in done:
+            yield Expand(stage=stage, kind="replicate", parent=target.id, seed=seed,
+                         ordinal=sum(one.kind == "replicate" and one.stage == stage for one in view.nodes.values()))
+            return
 
 
 def _conclusions(view: View, settings: SearchSettings) -> Iterator[Expand | Work]:
@@ -122,24 +167,3 @@ def _conclusions(view: View, settings: SearchSettings) -> Iterator[Expand | Work
             yield Expand(stage=stage, kind="aggregate", parent=best.id, ordinal=ordinal, seed=view.seed)
         elif (aggregate is None or aggregate.finished) and stage not in view.reports:
             yield summary_of(stage)
-
-
-def _contrasts(node: Node, view: View) -> dict[str, float]:
-    """Dataset -> mean of the primary metric over the methods' cells minus that over the baselines'."""
-    role = {arm.name: arm.role for arm in view.plan.arms}
-    found: dict[tuple[str, str], list[float]] = {}
-    for entry, value in measured(node, view.plan).items():
-        found.setdefault((entry.dataset, role.get(entry.arm, "")), []).append(value)
-    return {dataset: fmean(values) - fmean(found[dataset, "baseline"])
-            for (dataset, of), values in found.items() if of == "method" and (dataset, "baseline") in found}
-
-
-def replicates_for(sd: float, effect: float, most: int) -> int:
-    """The smallest n with a 95 % interval of half-width at most `RESOLVED` x |effect|; 0 without spread, else `most`.
-
-    At least as many as a comparison needs to be called. `sd` is of the paired differences over the first replicates.
-    """
-    if sd == 0:
-        return 0
-    half = RESOLVED * abs(effect)
-    return next((n for n in range(MINIMUM_REPLICATES, most) if t_quantile(0.975, n - 1) * sd / sqrt(n) <= half), most)

@@ -42,7 +42,8 @@ class SearchSettings(Frozen):
     debug_prob: float = Field(default=1.0, ge=0, le=1, description="chance of debugging a buggy leaf first; table 3")
     num_seeds: int = Field(default=3, ge=0, description="replicates of a stage's best, each with another seed")
     max_seeds: int = Field(
-        default=10, ge=0, description="most replicates of what the paper reports, where their spread asks for more")
+        default=20, ge=0, description="most fresh seeds of what the paper reports, where the pilot's spread asks for "
+                                      "more than agenda.num_seeds")
     planned_ablations: int = Field(
         default=5, ge=0, le=12, description="ablations planned before the last stage, which runs them in order; 0: "
                                             "none, it follows the idea's risk factors")
@@ -53,7 +54,8 @@ class SearchSettings(Frozen):
                                         "half of sandbox.timeout, and 60 at least")
     grace: float = Field(default=20.0, ge=0, description="seconds that running nodes get after a request to stop")
     preliminary: StageLimits = StageLimits(nodes=21)
-    tuning: StageLimits = StageLimits()
+    tuning: StageLimits = StageLimits(num_seeds=5)
+    """Its replicates are the pilot: from their spread follows how many fresh seeds decide."""
     agenda: StageLimits = StageLimits()
     ablation: StageLimits = StageLimits()
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from record.ablation_results import line_of
+from record.events.searching import Locked
 from record.fold.state import RunState, marks_of
 from record.ladder import ladder_space
 from record.nouns.data import DataPlan
@@ -81,6 +82,8 @@ class View:
     """Nodes after the search that the budget has no room for."""
     ladder: tuple[Hyperparameter, ...] = ()
     """The space of the ladder's tuned rung (`record.ladder`); empty where there is no ladder."""
+    locked: Locked | None = None
+    """What is confirmed and with which seeds, once the agenda settled."""
     by_cost: bool = False
     """Whether ties may go to the cheaper node; otherwise (`ticket` order) to the earlier one."""
 
@@ -273,6 +276,7 @@ def view_of(
     items = state.started.idea.risks if stage == "ablation" else state.started.idea.experiments
     if planning == "done" and state.planned is not None:
         items = tuple(one.item for one in state.planned.ablations)
+    locked = next((one for k, one in reversed(state.locks) if before is None or k < before), None)
     missed = state.missed.missing if stage == "ablation" and state.missed is not None else ()
     return View(
         stage=stage, plan=state.data_plan, nodes=nodes, settled=settled,
@@ -295,7 +299,7 @@ def view_of(
         missing={one.ablation.item: tuple(nodes[node.id] for node in line_of(state, one.ablation.item)
                                           if node.id in nodes) for one in missed if not one.refused},
         limited=state.limited or state.stages[stage].limited, spent=state.limited, without=state.without,
-        by_cost=settings.order == "arrival", ladder=ladder_space(state) if settings.ladder else ())
+        by_cost=settings.order == "arrival", locked=locked, ladder=ladder_space(state) if settings.ladder else ())
 
 
 def _planning(state: RunState, earlier: Mapping[int, Action], seen: Seen, settings: SearchSettings) -> Planning:

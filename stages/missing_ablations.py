@@ -153,7 +153,7 @@ def no_room(bench: Bench, number: int) -> str:
     """Why so many ablations with their replicates cannot be run, by budget and time; empty where they can."""
     state = bench.state
     view = view_of(state, "ablation", Seen(through=state.last_decision), settings=bench.search)
-    again = of_ablation(view, bench.search)
+    again = len(of_ablation(view, bench.search))
     ablate, replicate = (Expand(stage="ablation", kind="ablate", seed=0), Expand(
         stage="ablation", kind="replicate", seed=0))
     lacking = bench.budget.lacking(*[ablate, *[replicate] * again] * number) if bench.budget is not None else None

@@ -15,7 +15,7 @@ from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, StageName
 from record.source import difference
 from search.limits import Limits, Refusal, Room, too_late
 from search.policy import MissingAblations, policy_of
-from search.replication import unsettled
+from search.replication import lock_of, unsettled
 from search.scheduler import Freed, Scheduler
 from search.settings import STAGE_SHARE
 from search.tree import View
@@ -57,11 +57,13 @@ class Research:
         The last stage also reports: what the others owe was done beside the searches.
         """
         bench = self.bench
+        self._lock()  # a kill may have come between
         if not bench.state.stages[stage].settled:
             end = await self._scheduler.run(stage, limits_of(bench, stage))
             if end is None:
                 return False
             self._settle(whole_stage(bench, stage), getattr(end.action, "reason", ""))
+        self._lock()
         if all(one.best is None for one in bench.state.stages.values()):
             raise NothingWorkedError(_nothing_worked(bench))
         if stage == STAGES[-1]:
@@ -99,6 +101,12 @@ class Research:
             before = state.nodes[known.best or ""]
             self._settle(view, known.ended or "", f"it had settled on {before.id}, which is suspect: "
                                                   f"{'; '.join(before.suspect)}")
+            self._lock()
+
+    def _lock(self) -> None:
+        """Lock what is confirmed, once the agenda has settled; again where it settled on another node since."""
+        if (event := lock_of(self.bench.state, self.bench.search, left=self.bench.seconds_left())) is not None:
+            self.bench.recorder.append(event)
 
     async def _perform(self, decided: Decided, freed: Freed) -> None:
         bench, action = self.bench, decided.action

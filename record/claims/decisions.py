@@ -26,10 +26,17 @@ from math import ceil, inf, sqrt
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from record.claims.means import LEVEL, MINIMUM_REPLICATES, replicates_of, students_t, t_quantile, winner
+from record.claims.means import (
+    LEVEL,
+    MINIMUM_REPLICATES,
+    students_t,
+    t_quantile,
+    trusted_replicates,
+    winner,
+)
 from record.estimands import EstimandError, Gap, Place, evaluated, metric_of
 from record.fold.state import RunState
-from record.nouns.data import DataPlan
+from record.nouns.data import DataPlan, Measurement
 from record.nouns.hypotheses import Decision, Effect, Hypothesis, PartDecided, Verdict
 from record.nouns.nodes import Node
 
@@ -68,7 +75,7 @@ def decisions(state: RunState) -> tuple[Decision, ...]:
         return ()
     nodes, fresh = deciding_nodes(state)
     tested = any(node.id in state.tests for node in nodes)
-    return decide(plan, [run_of(state, node, tested=tested) for node in nodes],
+    return decide(plan, [run_of(node, state.tests.get(node.id, ()) if tested else None) for node in nodes],
                   confirmed=tested and fresh and not state.reused, sampled=partial(_sampled, state))
 
 
@@ -77,18 +84,17 @@ def deciding_nodes(state: RunState) -> tuple[list[Node], bool]:
     best = winner(state)
     if best is None:
         return [], False
-    replicates = [one for one in replicates_of(state, best) if one.finished and not one.suspect]
-    locked = [one for one in replicates if state.lock is not None and one.seed in state.lock.seeds]
-    return (locked, True) if any(one.status == "good" for one in locked) else (replicates, False)
+    nodes = [one for one in trusted_replicates(state, best) if one.finished]
+    return nodes, bool(nodes) and state.lock is not None and {one.seed for one in nodes} <= {*state.lock.seeds}
 
 
-def run_of(state: RunState, node: Node, *, tested: bool) -> Run:
-    """What a replicate measured."""
+def run_of(node: Node, tests: Sequence[Measurement] | None = None) -> Run:
+    """What a replicate measured on validation data, or on test data, where these are given."""
     values = {split: {(one.dataset, one.condition, one.name): one.value
-                      for one in (*node.measurements, *state.tests.get(node.id, ()))
+                      for one in (*node.measurements, *(tests or ()))
                       if one.split == split and one.step is None} for split in ("dev", "validation", "test")}
     lines = node.attempts[-1].cells if node.attempts else ()
-    return Run(node.seed, node.id, values["test" if tested else "validation"], values, frozenset(
+    return Run(node.seed, node.id, values["validation" if tests is None else "test"], values, frozenset(
         Place(one.cell.dataset, one.cell.arm, one.cell.level) for one in lines if one.diverged))
 
 

@@ -101,10 +101,16 @@ def replicates_of(state: RunState, node: str) -> list[Node]:
 
 
 def trusted_replicates(state: RunState, node: str) -> list[Node]:
-    """The replicates that claims may rest on: none of a suspect node, and none that is suspect itself."""
+    """The replicates that claims may rest on: none of a suspect node, and none that is suspect itself.
+
+    Once seeds are locked, of the winner and its ablations those with these seeds alone, as soon as one of them works:
+    the search has used the others.
+    """
     if node in state.nodes and state.nodes[node].suspect:
         return []
-    return [one for one in replicates_of(state, node) if not one.suspect]
+    found = [one for one in replicates_of(state, node) if not one.suspect]
+    fresh = [one for one in found if state.lock is not None and one.seed in state.lock.seeds]
+    return fresh if any(one.status == "good" for one in fresh) else found
 
 
 def same_values(replicates: Iterable[Node], tests: Mapping[str, Sequence[Measurement]] | None = None) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from record.claims.caveats import anchored
 from record.claims.differences import Difference
-from record.claims.means import LEVEL, Claim, replicates_of, winner
+from record.claims.means import LEVEL, Claim, trusted_replicates, winner
 from record.fold.state import RunState
 from record.tuning import chosen
 
@@ -87,7 +87,7 @@ def setups(state: RunState) -> dict[str, str]:
     best = winner(state)
     if best is not None:
         texts |= {f"code.{name}": str(value) for name, value in state.nodes[best].setups.items()}
-        texts["run.seeds"] = str(len(replicates_of(state, best)))
+        texts["run.seeds"] = str(len(trusted_replicates(state, best)))
         plan = state.data_plan
         for arm in plan.tuned_arms if plan is not None else ():
             setting = state.setting_of(arm, state.nodes[best].trials.get(arm, 0))

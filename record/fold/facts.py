@@ -127,8 +127,8 @@ class Facts:
     events: int = 0
     data_plan: DataPlan | None = None
     amendments: list[searching.Amended] = field(default_factory=list[searching.Amended])
-    lock: searching.Locked | None = None
-    """What is confirmed, as it was fixed last; None before the agenda settled."""
+    locks: list[tuple[int, searching.Locked]] = field(default_factory=list[tuple[int, searching.Locked]])
+    """What was locked to be confirmed, each with the last decision before it."""
     datasets: tuple[DatasetFacts, ...] = ()
     scorers: tuple[Scorer, ...] = ()
     decisions: dict[int, searching.Decided] = field(default_factory=dict[int, searching.Decided])

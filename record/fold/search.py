@@ -56,7 +56,7 @@ def apply_search(state: RunState, event: searching.SearchEvent, at: float) -> No
             state.data_plan = event.data_plan
             state.amendments.append(event)
         case searching.Locked():
-            state.lock = event
+            state.locks.append((state.last_decision, event))
         case searching.Decided():
             _decided(state, event, at)
         case searching.WorkDone():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from record.events.running import Commanded
-from record.events.searching import Decided
+from record.events.searching import Decided, Locked
 from record.fold.facts import Facts, RoleUsage, Steered, total_of
 from record.nouns.data import DataPlan
 from record.nouns.decisions import MISSING_ABLATIONS, End, Spending, Work
@@ -49,6 +49,11 @@ class RunState(Facts):
     def plan_hash(self) -> str:
         """sha256 of the data plan as it is by now; page one of the paper prints its beginning."""
         return hash_of(self.data_plan) if self.data_plan is not None else ""
+
+    @property
+    def lock(self) -> Locked | None:
+        """What is confirmed, as it was locked last; None before the agenda settled."""
+        return self.locks[-1][1] if self.locks else None
 
     @property
     def reused(self) -> bool:

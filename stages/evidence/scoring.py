@@ -12,7 +12,7 @@ from contextlib import suppress
 from models.client import ModelClient
 from models.errors import BudgetSpent
 from record.claims.differences import differences
-from record.claims.means import ablations, paper_claims, replicates_of, winner
+from record.claims.means import ablations, paper_claims, replicates_of, trusted_replicates, winner
 from record.events.searching import Probed, Resampled, Suspected, Unsealed
 from record.fold.state import RunState
 from record.folder import read_source
@@ -154,5 +154,5 @@ def frozen(state: RunState) -> list[Node]:
     """Winner and ablations with their replicates, and the rungs; only nodes that worked."""
     best = winner(state)
     tops = ([state.nodes[best]] if best else []) + ablations(state)
-    nodes = [*(node for top in tops for node in (top, *replicates_of(state, top.id))), *rungs(state)]
+    nodes = [*(node for top in tops for node in (top, *trusted_replicates(state, top.id))), *rungs(state)]
     return [node for node in nodes if node.status == "good" and node.attempts and not node.suspect]

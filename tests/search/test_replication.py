@@ -6,23 +6,26 @@ from random import Random
 
 import pytest
 
+from record.claims.means import trusted_replicates
 from record.events.searching import Decided, Executed, Judged
 from record.nouns.data import Measurement, arm_of
 from record.nouns.decisions import Expand, summary_of
+from record.nouns.hypotheses import Effect as Sought
+from record.nouns.hypotheses import Hypothesis, Rival
 from record.nouns.nodes import SEARCH_KINDS, StageName
-from search.replication import replicates_for
+from search.replication import FRESH, lock_of
 from search.settings import StageLimits
-from tests.search.worlds import PLAN, World, run
+from tests.search.worlds import PLAN, World, run, settings
 
 
 def test_ablated_variants_that_worked_are_all_replicated() -> None:
-    log, _ = run(buggy=0.0, ablation=StageLimits(nodes=2, num_seeds=3))
+    log, _ = run(buggy=0.0, agenda=StageLimits(nodes=4, num_seeds=3), ablation=StageLimits(nodes=2, num_seeds=3))
     state = log.state
     best = state.stages["ablation"].best
     targets = [node.id for node in state.stage_nodes("ablation") if node.kind == "ablate"] + [best]
     for target in targets:
         replicates = [n for n in state.nodes.values() if n.kind == "replicate" and n.parent == target]
-        assert len(replicates) == 3
+        assert sum(one.seed >= FRESH for one in replicates) == 3
 
 
 class Effect(World):
@@ -45,27 +48,57 @@ class Loud(Effect):
     noise = 0.2
 
 
-@pytest.mark.parametrize(("world", "count"), [(Effect, 3), (Quiet, 5), (Loud, 10)])
-def test_the_count_follows_the_spread(world: type[Effect], count: int) -> None:
-    log, _ = run(buggy=0.0, world=world, num_seeds=3, max_seeds=10)
-    best = log.state.stages["agenda"].best
-    seeds = [node.seed for node in log.state.nodes.values() if node.kind == "replicate" and node.parent == best]
-    assert seeds == list(range(1, count + 1))
+DECIDED = PLAN.model_copy(update={"hypotheses": (Hypothesis(
+    id="gain", statement="the method loses less", reason="less is noise", effects=(
+        Sought(estimand="baseline - method", smallest=0.05),), rival=Rival(
+            statement="the seeds differ", estimand="baseline", ours="above zero", theirs="near zero")),)})
 
 
-def test_how_many_an_interval_asks_for() -> None:
-    assert replicates_for(0.0, 0.1, 10) == 0  # identical: more of the same says nothing
-    assert replicates_for(0.01, 0.1, 10) == 5  # as many as a comparison needs to be called
-    assert [replicates_for(sd, 0.1, 10) for sd in (0.05, 0.06, 0.2)] == [7, 9, 10]
-    assert replicates_for(0.01, 0.0, 10) == 10 and replicates_for(0.01, 0.1, 4) == 4
+@pytest.mark.parametrize(("world", "count"), [(Effect, 5), (Quiet, 5), (Loud, 20)])
+def test_the_count_follows_the_spread_of_the_pilot_and_seeds_are_fresh(world: type[Effect], count: int) -> None:
+    log, _ = run(buggy=0.0, world=world, plan=DECIDED, max_seeds=20, num_seeds=3, tuning=StageLimits(num_seeds=5),
+                 agenda=StageLimits(nodes=3, num_seeds=5))
+    state = log.state
+    assert state.lock is not None and state.lock.winner == state.stages["agenda"].best
+    assert state.lock.seeds == tuple(range(FRESH, FRESH + count))
+    pilot = [one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "tuning"]
+    assert pilot and all(one.seed < FRESH for one in pilot)
+    ran = {one.seed for one in state.nodes.values() if one.kind == "replicate" and one.parent == state.lock.winner
+           and one.seed >= FRESH}
+    assert ran == {*state.lock.seeds}
+    assert {one.seed for one in trusted_replicates(state, state.lock.winner)} == ran, "claims rest on the fresh ones"
+    if world is Loud:
+        assert state.lock.wanted["gain"] > 20 and "search.max_seeds is 20" in state.lock.why
+
+
+def test_the_lock_comes_after_the_agenda_and_before_any_fresh_seed() -> None:
+    log, _ = run(buggy=0.0, world=Quiet, plan=DECIDED, order="arrival")
+    kinds = [(event.type, getattr(event, "stage", "")) for event in log.events]
+    locked = next(k for k, (kind, _) in enumerate(kinds) if kind == "locked")
+    assert kinds[locked - 1] == ("settled", "agenda")
+    begun = [k for k, event in enumerate(log.events) if isinstance(event, Decided)
+             and isinstance(event.action, Expand) and event.action.seed >= FRESH]
+    assert begun and min(begun) > locked
+    assert log.state.lock is not None and log.state.lock.plan == log.state.plan_hash
+
+
+def test_no_more_seeds_are_locked_than_there_is_time_for() -> None:
+    pilot = StageLimits(nodes=4, num_seeds=5)
+    log, _ = run(buggy=0.0, world=Loud, plan=DECIDED, order="arrival", max_seeds=20, tuning=pilot)
+    state = log.state
+    assert state.lock is not None
+    seconds = state.nodes[state.lock.winner].attempts[-1].seconds
+    state.locks.clear()
+    offered = lock_of(state, settings(order="arrival", max_seeds=20, num_workers=2, tuning=pilot), left=3.5 * seconds)
+    assert offered is not None and offered.n == 6 and "there is time for 6" in offered.why
 
 
 def test_ablations_have_the_seeds_of_what_they_are_compared_with() -> None:
-    log, _ = run(buggy=0.0, world=Loud, num_seeds=3, max_seeds=10)
+    log, _ = run(buggy=0.0, world=Loud, plan=DECIDED, num_seeds=3, max_seeds=10)
     state = log.state
     seeds = {node.id: [one.seed for one in state.nodes.values() if one.kind == "replicate" and one.parent == node.id]
              for node in state.stage_nodes("ablation") if node.kind == "ablate"}
-    assert len(seeds) == 3 and all(of == [1, 2, 3, 4, 5] for of in seeds.values())
+    assert len(seeds) == 3 and all(of == list(range(FRESH, FRESH + 5)) for of in seeds.values())
     assert arm_of("method@x") == "method"
 
 

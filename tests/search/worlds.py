@@ -33,7 +33,7 @@ from record.nouns.tuning import Hyperparameter, Setting, Tuning
 from record.tuning import cells_of_trial
 from search.limits import Limits
 from search.policy import policy_of
-from search.replication import as_left, unsettled
+from search.replication import as_left, lock_of, unsettled
 from search.scheduler import Freed, Scheduler
 from search.settings import SearchSettings, StageLimits
 from tests.search import virtual_time
@@ -172,6 +172,11 @@ async def search(
     def settle() -> None:
         while (again := unsettled(log.state, given)) is not None:
             log.append(Settled(stage=again.stage, best=again.best.id if again.best else None, ended="again"))
+        lock()
+
+    def lock() -> None:
+        if (event := lock_of(log.state, given)) is not None:
+            log.append(event)
 
     scheduler = Scheduler(recorder=log, policy=policy_of(given), perform=world.perform, settings=given, settle=settle)
     for stage in stages:
@@ -182,6 +187,7 @@ async def search(
         view = as_left(log.state, stage, given)
         assert view is not None
         log.append(Settled(stage=stage, best=view.best.id if view.best else None, ended=end.action.reason))
+        lock()
         if not any(one.best for one in log.state.stages.values()):
             return
 
@@ -193,10 +199,11 @@ def tree(log: MemoryLog) -> list[tuple[object, ...]]:
 
 
 def run(
-    *, timing: int = 0, seed: int = 0, buggy: float = 0.3, world: type[World] = World, **changes: object
+    *, timing: int = 0, seed: int = 0, buggy: float = 0.3, world: type[World] = World, plan: DataPlan = PLAN,
+    **changes: object
 ) -> tuple[MemoryLog, World]:
     """A whole search in virtual time, its delays drawn from `timing`."""
-    log, rng = new_log(seed), Random(timing)
+    log, rng = new_log(seed, plan=plan), Random(timing)
     delays = [10 * rng.random() for _ in range(500)]
     made = world(log, buggy=buggy, delay=lambda k: delays[k])
     virtual_time.run(search(log, made, settings(**changes)))

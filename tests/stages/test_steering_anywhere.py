@@ -154,7 +154,10 @@ def holds(run: Run) -> None:
         known, best = state.stages[stage], state.nodes.get(state.stages[stage].best or "")
         assert max(known.reports) > known.settlements[-1][0], "reported on what it settled on"
         if best is not None and not any(why.startswith(MARKED) for why in best.suspect):
-            assert len([one for one in state.nodes.values() if one.kind == "replicate" and one.parent == best.id]) == 2
+            seeds = {one.seed for one in state.nodes.values() if one.kind == "replicate" and one.parent == best.id}
+            assert state.started is not None and state.lock is not None
+            first = state.started.seed + 1
+            assert seeds >= {*(state.lock.seeds if stage == "agenda" else (first, first + 1))}
 
 
 VERBS = ("suspect", "suspect", "suspect", "close", "kill", "note", "pause", "resume", "stop", "kill -9")

@@ -37,7 +37,7 @@ def test_no_group_stands_in_two_splits(groups: list[int], seed: int, classes: in
     try:
         rows = split_rows(given_examples, seed).rows
     except DatasetError as error:  # too few groups, or one so large that a split gets nothing: refused, never torn
-        assert "groups are too few" in str(error) or "its cut" in str(error)
+        assert any(why in str(error) for why in ("groups are too few", "its cut", "are needed"))
         return
     homes = [set(np.asarray(groups)[index]) for index in rows.values()]
     assert sum(map(len, homes)) == len(set(groups))
