@@ -24,11 +24,10 @@ def rung(view: View) -> Expand | None:
     first = next((one for one in known if one.parent is None), None)
     if first is None:
         return Expand(stage=view.stage, kind="rung", ordinal=ordinal, seed=view.seed, trials=drawn(view))
-    if view.stage != "ablation" or view.root is None or first.status != "good":
+    if view.stage != "ablation" or view.locked is None or first.status != "good":
         return None
-    done = len(known) - 1
-    return Expand(stage=view.stage, kind="rung", parent=first.id, ordinal=ordinal, seed=view.seed + 1 + done) if (
-        done < min(MINIMUM_REPLICATES, len(view.replicates(view.root.id)))) else None
+    seeds = view.locked.seeds[:MINIMUM_REPLICATES][len(known) - 1:]
+    return Expand(stage=view.stage, kind="rung", parent=first.id, ordinal=ordinal, seed=seeds[0]) if seeds else None
 
 
 def drawn(view: View) -> tuple[Trial, ...]:

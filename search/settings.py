@@ -40,7 +40,9 @@ class SearchSettings(Frozen):
     num_drafts: int = Field(default=3, ge=1, description="independent first drafts in the preliminary stage")
     max_debug_depth: int = Field(default=3, ge=0, description="debug attempts in a row; AI-Scientist-v2, table 3")
     debug_prob: float = Field(default=1.0, ge=0, le=1, description="chance of debugging a buggy leaf first; table 3")
-    num_seeds: int = Field(default=3, ge=0, description="replicates of a stage's best, each with another seed")
+    num_seeds: int = Field(
+        default=5, ge=0, description="replicates of a stage's best, each with another seed; those of the tuned one "
+                                     "are the pilot")
     max_seeds: int = Field(
         default=20, ge=0, description="most fresh seeds of what the paper reports, where the pilot's spread asks for "
                                       "more than agenda.num_seeds")
@@ -54,8 +56,7 @@ class SearchSettings(Frozen):
                                         "half of sandbox.timeout, and 60 at least")
     grace: float = Field(default=20.0, ge=0, description="seconds that running nodes get after a request to stop")
     preliminary: StageLimits = StageLimits(nodes=21)
-    tuning: StageLimits = StageLimits(num_seeds=5)
-    """Its replicates are the pilot: from their spread follows how many fresh seeds decide."""
+    tuning: StageLimits = StageLimits()
     agenda: StageLimits = StageLimits()
     ablation: StageLimits = StageLimits()
 

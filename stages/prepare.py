@@ -12,6 +12,7 @@ from models.roles.assessing import FEEDBACK, FeedbackInputs
 from models.roles.coding import CODE, CodeInputs, Study
 from models.roles.planning import PLAN, CatalogueEntry, PlanInputs
 from record.errors import ExpectedFailure
+from record.estimands import hypothesis_faults
 from record.events.searching import Prepared
 from record.folder import write_file
 from record.ladder import RUNGS
@@ -153,7 +154,8 @@ def faults_of(
     """
     known = {use.name: catalogue[use.name] for use in plan.datasets if use.name in catalogue}
     of_plan = {name: one for name, one in (scorers or {}).items() if name in known}
-    return (*_shape(plan, catalogue), *_metrics(plan, known, of_plan), *tuning_faults(plan, anchors))
+    found = (*_shape(plan, catalogue), *_metrics(plan, known, of_plan), *tuning_faults(plan, anchors))
+    return found or tuple(hypothesis_faults(plan))
 
 
 def _shape(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[str]:

@@ -36,7 +36,13 @@ def plan(inputs: PlanInputs) -> DataPlan:
     named = " ".join(inputs.idea.datasets).lower().replace(" ", "_")
     asked = tuple(use for use in datasets if use.name in named)
     metrics = tuple(metric for metric in study.plan.metrics if metric.name in inputs.metrics)
-    return study.plan.model_copy(update={"datasets": asked or datasets, "metrics": metrics or study.plan.metrics[:1]})
+    metrics = metrics or study.plan.metrics[:1]
+    known = ("", *(metric.name for metric in metrics))
+    hypotheses = tuple(one.model_copy(update={
+        "alternatives": tuple(other for other in one.alternatives if other.metric in known)})
+        for one in study.plan.hypotheses)
+    return study.plan.model_copy(update={
+        "datasets": asked or datasets, "metrics": metrics, "hypotheses": hypotheses})
 
 
 def ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:

@@ -51,6 +51,7 @@ from record.nouns.figures import Aspect, FigureReview, PaperFigureReview
 from record.nouns.idea import Idea
 from record.nouns.nodes import Verdict
 from record.nouns.papers import Section
+from tests.claimed import claimed
 from tests.programs import files
 
 IDEA = Idea.model_validate({
@@ -61,7 +62,8 @@ PLAN = DataPlan(
     task="classify", datasets=(DatasetUse(name="iris"),), expected_seconds=1,
     metrics=(MetricSpec(name="log_loss", title="log loss", higher_is_better=False),
              MetricSpec(name="accuracy", higher_is_better=True)),
-    arms=(Arm(name="plain", role="baseline", untuned="it counts"), Arm(name="shrunk", role="method", untuned="fixed")))
+    arms=(Arm(name="plain", role="baseline", untuned="it counts"), Arm(name="shrunk", role="method", untuned="fixed")),
+    hypotheses=claimed("shrunk", "plain", higher=False))
 
 # It holds what a record must outlive: a constant that is not finite, text that UTF-8 cannot hold.
 EXPERIMENT = '''\

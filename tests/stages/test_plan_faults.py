@@ -11,6 +11,7 @@ from models.roles.planning import CatalogueEntry
 from record.nouns.data import Arm, DataPlan, DatasetUse, LeftOut, Level, MetricSpec, Scorer
 from sandbox.metrics import METRICS, computed, score
 from stages.prepare import faults_of, with_worst
+from tests.claimed import claimed
 
 SIZES = {"train": 100, "dev": 20, "validation": 40, "test": 40}
 
@@ -52,7 +53,11 @@ def by(*names: str, higher: bool | None = None) -> dict[str, Any]:
     on("digits", factor="size", levels=(Level(name="n50", value=50), Level(name="n500", value=500))),
     on("digits", "wine", left_out=(LeftOut(arm="plain", dataset="wine", reason="it needs pixels"),))])
 def test_what_holds_has_no_fault(plan: DataPlan) -> None:
-    assert faults_of(plan, CATALOGUE, scorers=SCORERS) == ()
+    level = plan.levels[0].name if plan.levels else ""
+    asked = plan.model_copy(update={"hypotheses": claimed(
+        "new", "plain", higher=plan.primary.higher_is_better, level=level)})
+    assert faults_of(asked, CATALOGUE, scorers=SCORERS) == ()
+    assert "no hypothesis is confirmatory" in faults_of(plan, CATALOGUE, scorers=SCORERS)[0]
 
 
 @pytest.mark.parametrize(("plan", "words"), [

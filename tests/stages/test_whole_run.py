@@ -23,7 +23,7 @@ from benchmarks.prompts import calls_of, measured
 from inspector.export.archive import pack
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.claims.means import claims_on_test, replicates_of, winner
+from record.claims.means import claims_on_test, replicates_of, trusted_replicates, winner
 from record.fold.state import RunState
 from record.nouns.nodes import node_id
 from record.nouns.tuning import Tuning
@@ -116,7 +116,7 @@ def test_the_tree_has_every_kind_and_both_repairs(whole: Path) -> None:
     replotted = next(node for node in nodes if node.plots > 1)
     assert replotted.status == "good" and any("label" in issue for r in replotted.plottings[0].reviews or ()
                                               for issue in r.issues)
-    seeds = [one.seed for one in replicates_of(state, winner(state) or "")]
+    seeds = [one.seed for one in trusted_replicates(state, winner(state) or "")]
     assert len(seeds) == len(set(seeds)) >= 2 and 3 not in seeds
 
 
@@ -124,7 +124,7 @@ def test_the_ladder_ran_beside_the_search_with_the_seeds_of_the_replicates(whole
     state = read_state(whole)
     first, *others = [one for one in state.nodes.values() if one.kind == "rung"]
     assert first.status == "good" and not first.measurements and first.id not in state.tests
-    assert [one.seed for one in others] == [one.seed for one in replicates_of(state, winner(state) or "")]
+    assert [one.seed for one in others] == [one.seed for one in trusted_replicates(state, winner(state) or "")]
     assert {one.condition for node in others for one in state.tests[node.id]} == {"trivial", "off-the-shelf"}
     assert "Off-the-shelf reference &" in (whole / "paper" / "floats.tex").read_text()
 
@@ -166,7 +166,7 @@ def test_an_audit_finds_nothing_and_then_what_was_altered(whole: Path, tmp_path:
     copy = tmp_path / "copy"
     shutil.copytree(whole, copy)
     best = winner(read_state(whole)) or ""
-    copied = replicates_of(read_state(whole), best)[0].id
+    copied = trusted_replicates(read_state(whole), best)[0].id
     array = next((copy / "nodes").glob("*/attempt1/arrays/loss.npy"))
     array.write_bytes(array.read_bytes()[:-1] + b"\x01")
     for name, old, new in (
