@@ -52,8 +52,13 @@ class Place(NamedTuple):
     level: str
     by: str = ""
 
+    @property
+    def condition(self) -> str:
+        """As measurements name it: `arm`, or `arm@level`."""
+        return f"{self.arm}@{self.level}" if self.level else self.arm
+
     def __str__(self) -> str:
-        return f"{self.arm}@{self.level} on {self.dataset}" if self.level else f"{self.arm} on {self.dataset}"
+        return f"{self.condition} on {self.dataset}"
 
 
 Read = Callable[[Place], Number]

@@ -175,9 +175,8 @@ def _value(plan: DataPlan, effect: Effect, run: Run, dataset: str) -> float:
     metric = metric_of(effect, plan)
 
     def read(place: Place) -> float:
-        condition = f"{place.arm}@{place.level}" if place.level else place.arm
         values = run.others.get(place.by, {}) if place.by else run.values
-        found = values.get((place.dataset, condition, metric.name))
+        found = values.get((place.dataset, place.condition, metric.name))
         if found is None and place._replace(by="") in run.diverged:
             found = metric.worst
         if found is None:

@@ -1,4 +1,4 @@
-"""How far differences on test data vary with the test examples: a paired bootstrap, computed where the labels are.
+"""How far differences and effects on test data vary with the test examples: a paired bootstrap, where the labels are.
 
 Replicates show what training again would change; the test set is a sample too, and this shows what other examples
 would. All examples are drawn anew, with replacement, the same ones for both arms and every seed; the difference is the
@@ -16,14 +16,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from record.claims.decisions import Run, deciding_nodes, key_of, run_of
 from record.claims.differences import Difference, differences
 from record.claims.means import paper_claims
+from record.estimands import Gap, Place, evaluated, metric_of, places_of
 from record.fold.state import RunState
 from record.folder import RunFolder
-from record.nouns.data import DatasetFacts, OverExamples
+from record.nouns.data import DataPlan, DatasetFacts, OverExamples
+from record.nouns.hypotheses import Effect
 from sandbox.errors import SubmissionRefused
 from sandbox.metrics import draw_counts, passes, resampled_scores
 from sandbox.scoring import sealed_predictions
@@ -31,8 +35,8 @@ from sandbox.scoring import sealed_predictions
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Drawn = dict[tuple[str, str, str], NDArray[Any]]
-    """(node, condition, metric) -> its value in each draw."""
+Drawn = dict[tuple[str, str, str, str], Any]
+"""(dataset, node, condition, metric) -> its value in each draw."""
 DRAWS = 2000
 FEWEST = 200
 """Draws below which the ends of the interval would be those of a handful of draws."""
@@ -53,8 +57,56 @@ def resampled(state: RunState, folder: RunFolder) -> tuple[OverExamples, ...]:
         if one.split == "test":
             of_dataset[one.dataset].append(one)
     facts = {one.name: one for one in state.datasets}
-    return tuple(found for dataset, chosen in of_dataset.items()
-                 for found in _of_dataset(state, folder, facts.get(dataset), chosen))
+    return (*(found for dataset, chosen in of_dataset.items()
+              for found in _of_dataset(state, folder, facts.get(dataset), chosen)), *_effects(state, folder))
+
+
+def _effects(state: RunState, folder: RunFolder) -> Iterator[OverExamples]:
+    """The same of every effect of a hypothesis that generalises over examples, on whatever datasets it is read; a
+    choice inside it stays as the validation or dev values of its seed have it."""
+    plan, nodes = state.data_plan, [one for one in deciding_nodes(state)[0] if one.status == "good"]
+    asked = [(key_of(one, number), effect) for one in (plan.hypotheses if plan is not None else ())
+             if one.unit in ("seeds and examples", "seeds and clusters")
+             for number, effect in enumerate((*one.effects, *one.alternatives))]
+    if plan is None or not nodes or not asked:
+        return
+    facts, drawn, reason = {one.name: one for one in state.datasets}, Drawn(), ""
+    places = {place for _, effect in asked for place in places_of(effect.estimand, plan, metric_of(effect, plan))}
+    names = {metric_of(effect, plan).name for _, effect in asked}
+    for dataset in sorted({place.dataset for place in places}):
+        wanted = {(node.id, place.condition) for node in nodes for place in places if place.dataset == dataset}
+        try:
+            drawn |= {(dataset, *key): values for key, values in _drawn(
+                state, folder, facts[dataset], wanted, names=names).items()}
+        except SubmissionRefused as error:
+            reason = str(error)
+    for key, effect in asked:
+        yield _effect(plan, effect, key, [run_of(node, state.tests.get(node.id, ())) for node in nodes], drawn, reason)
+
+
+def _effect(plan: DataPlan, effect: Effect, key: str, runs: Sequence[Run], drawn: Drawn, reason: str) -> OverExamples:
+    import numpy as np
+
+    metric, nodes = metric_of(effect, plan), tuple(run.node for run in runs)
+    shortest = min((len(values) for values in drawn.values()), default=0)
+    nothing = OverExamples(key=key, nodes=nodes, reason=reason or NOT_OURS)
+
+    def read(run: Run, place: Place) -> Any:
+        if place.by:
+            return run.others[place.by][place.dataset, place.condition, metric.name]
+        if place in run.diverged and metric.worst is not None:
+            return metric.worst
+        return drawn[place.dataset, run.node, place.condition, metric.name][:shortest]
+
+    try:
+        means = np.mean([evaluated(effect.estimand, plan, metric, partial(read, run)) for run in runs], axis=0)
+    except (KeyError, Gap):
+        return nothing
+    means = np.atleast_1d(means)[np.isfinite(np.atleast_1d(means))]
+    if len(means) < FEWEST:
+        return nothing
+    low, high = (float(end) for end in np.percentile(means, [2.5, 97.5]))
+    return OverExamples(key=key, nodes=nodes, low=low, high=high, sd=float(np.std(means, ddof=1)), draws=len(means))
 
 
 def draws_for(examples: int, passes: int) -> int:
@@ -66,8 +118,6 @@ def draws_for(examples: int, passes: int) -> int:
 def _of_dataset(
     state: RunState, folder: RunFolder, facts: DatasetFacts | None, chosen: Sequence[Difference]
 ) -> Iterator[OverExamples]:
-    import numpy as np
-
     # Ours are those whose arms we scored from predictions: not code, and not a scorer of the user's own.
     by_scorers = {metric.name for scorer in state.scorers if facts is not None and scorer.dataset == facts.name
                   for metric in scorer.metrics}
@@ -77,14 +127,12 @@ def _of_dataset(
     wanted = {part for one in ours for part in (*((node, one.condition) for node in one.nodes),
                                                 *((node, one.other) for node in one.others))}
     names = {one.name for one in ours}
-    draws = draws_for(examples, len(wanted) * passes(names, facts.classes if facts else 0)) if wanted else 0
-    found: Drawn = {}
-    reason = "" if draws else f"{examples} test examples are too many for {FEWEST} draws"
-    if draws:
-        assert facts is not None and state.started is not None
-        rng = np.random.default_rng([state.started.seed, crc32(facts.name.encode())])
+    found: dict[tuple[str, str, str], NDArray[Any]] = {}
+    reason = ""
+    if wanted:
+        assert facts is not None
         try:
-            found = _scores(state, folder, facts.name, wanted, names=names, drawn=draw_counts(rng, draws, examples))
+            found = _drawn(state, folder, facts, wanted, names=names)
         except SubmissionRefused as error:
             reason = str(error)
     for one in chosen:
@@ -92,11 +140,26 @@ def _of_dataset(
             key=one.key, nodes=one.nodes, others=one.others, reason=reason if one in ours else NOT_OURS)
 
 
+def _drawn(
+    state: RunState, folder: RunFolder, facts: DatasetFacts, wanted: set[tuple[str, str]], *, names: set[str]
+) -> dict[tuple[str, str, str], NDArray[Any]]:
+    """The scores of (node, condition)s in every draw of a dataset's test examples. Raises `SubmissionRefused`."""
+    import numpy as np
+
+    examples = facts.sizes.get("test", 0)
+    draws = draws_for(examples, len(wanted) * passes(names, facts.classes))
+    if not draws:
+        raise SubmissionRefused(f"{examples} test examples are too many for {FEWEST} draws")
+    assert state.started is not None
+    rng = np.random.default_rng([state.started.seed, crc32(facts.name.encode())])
+    return _scores(state, folder, facts.name, wanted, names=names, drawn=draw_counts(rng, draws, examples))
+
+
 def _scores(
     state: RunState, folder: RunFolder, dataset: str, wanted: set[tuple[str, str]], *, names: set[str],
     drawn: NDArray[Any],
-) -> Drawn:
-    found: Drawn = {}
+) -> dict[tuple[str, str, str], NDArray[Any]]:
+    found: dict[tuple[str, str, str], NDArray[Any]] = {}
     for node in dict.fromkeys(node for node, _ in sorted(wanted)):
         last = state.nodes[node].attempts[-1]
         for one, values, truth in sealed_predictions(

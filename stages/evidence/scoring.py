@@ -145,7 +145,8 @@ async def score_frozen(bench: Bench) -> None:
             failure = Failure(kind="other", message=str(error))
         bench.recorder.append(Unsealed(node=node.id, measurements=found, failure=failure))
     called = {one.key for one in differences(bench.state, paper_claims(bench.state)) if one.split == "test"}
-    if called - bench.state.resampled.keys() and (
+    asked = bench.plan.hypotheses and not any(key.startswith("hypothesis/") for key in bench.state.resampled)
+    if (asked or called - bench.state.resampled.keys()) and (
             over := await to_thread(resampled, bench.state, bench.folder)):
         bench.recorder.append(Resampled(found=over))
 

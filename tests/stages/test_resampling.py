@@ -13,6 +13,7 @@ import pytest
 from models.client import Models
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
+from record.claims.decisions import decisions
 from record.claims.differences import Difference, differences
 from record.claims.means import claims_on_test
 from record.events.searching import Decided, Executed, Judged, Prepared, Resampled, Settled, Unsealed, WorkDone
@@ -30,6 +31,7 @@ from stages.evidence import resampling
 from stages.evidence.resampling import CELLS, DRAWS, FEWEST, NOT_OURS, PASSES, draws_for, resampled
 from stages.evidence.scoring import TASK, score_tests
 from stages.settings import PaperSettings
+from tests.claimed import claimed
 from tests.search.worlds import new_log
 
 EXAMPLES, CLASSES = 120, 3
@@ -118,6 +120,24 @@ def test_the_interval_is_that_of_a_plain_loop_over_draws(tmp_path: Path) -> None
 def _costs(folder: RunFolder, node: str, truth: Any, file: str) -> Any:
     p = np.load(folder.attempt(node, 1) / "sealed" / file)["probabilities"]
     return -np.log(p[np.arange(len(truth)), truth])
+
+
+def test_an_effect_of_a_hypothesis_varies_as_the_difference_that_it_is(tmp_path: Path) -> None:
+    log, folder = run_of(tmp_path, helps)
+    plan = log.state.data_plan
+    assert plan is not None
+    gain = claimed("method", "baseline", higher=False, smallest=0.1)[0]
+    log.append(Prepared(data_plan=plan.model_copy(update={"hypotheses": (gain, gain.model_copy(update={
+        "id": "alone", "unit": "seeds"}))}), datasets=log.state.datasets))
+    by_key = {one.key: one for one in resampled(log.state, folder)}
+    effect, difference = by_key["hypothesis/gain/0"], by_key["diff/digits/log_loss/method~baseline"]
+    assert effect.low is not None and effect.high is not None and difference.low is not None
+    assert (effect.low, effect.high) == pytest.approx((-(difference.high or 0.0), -difference.low))
+    assert "hypothesis/alone/0" not in by_key, "seeds are its only unit"
+    before = decisions(log.state)[0].parts[0]
+    log.append(Resampled(found=(*by_key.values(),)))
+    after = decisions(log.state)[0].parts[0]
+    assert before.low is not None and after.low is not None and after.low < before.low, "examples count, too"
 
 
 def test_arms_that_are_equal_differ_by_nothing_in_every_draw(tmp_path: Path) -> None:
