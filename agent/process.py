@@ -47,7 +47,7 @@ from stages.paper import flow
 from stages.prepare import PlanError, prepare
 from stages.stage import NothingWorkedError, Research
 
-RELEASED, FAILED, LIMITED, NOT_RELEASED, INTERRUPTED = 0, 1, 3, 4, 130
+RELEASED, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, INTERRUPTED = 0, 1, 2, 3, 4, 130
 POLL = 0.3
 """Seconds between looks at `control/` and the clock."""
 
@@ -91,7 +91,9 @@ class Process:
             note_time(bench)
             async with self._attended(bench):
                 done = await run_graph(self._steps(bench, research), lambda: self.log.state)
-        except (PlanError, NothingWorkedError, flow.NoDraftError) as error:
+        except PlanError as error:
+            return self._end(WRONG_USE, str(error))
+        except (NothingWorkedError, flow.NoDraftError) as error:
             return self._end(NOT_RELEASED, str(error))
         except SameFaultError as error:
             return self._end(FAILED, str(error))

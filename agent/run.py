@@ -37,6 +37,7 @@ from record.folder import RunFolder, write_file
 from record.lock import hold
 from record.log import Listener, open_log
 from record.network import on_network
+from record.nouns.data import DataPlan
 from record.nouns.idea import Idea
 from record.reading import RecordError, read_state
 from sandbox.isolation.probe import describe_isolation
@@ -45,8 +46,10 @@ from stages.documents import keep
 from stages.paper import template
 
 
-def start(idea: Idea, settings: Settings, *, runs: Path, name: str, listener: Listener) -> int:
-    """Make a run of an idea and bring it to its end; returns the exit code.
+def start(
+    idea: Idea, settings: Settings, *, runs: Path, name: str, listener: Listener, plan: DataPlan | None = None
+) -> int:
+    """Make a run of an idea, with a plan that was given, and bring it to its end; returns the exit code.
 
     Raises: `ModelConfigError`, `CatalogueError`, `IsolationError`, `DatasetError`, `WrongUse`, `RecordError`:
     nothing is left behind then.
@@ -72,7 +75,7 @@ def start(idea: Idea, settings: Settings, *, runs: Path, name: str, listener: Li
         copied = template.keep(chosen, folder.templates)
         started = Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
                           version=version("scientist"), model=settings.models.called,
-                          isolation=isolation, machine=machine_of(settings.sandbox), template=copied,
+                          isolation=isolation, machine=machine_of(settings.sandbox), template=copied, plan=plan,
                           rate=rate_of(settings.sandbox, at_once=settings.search.num_workers))
         return _drive(folder, settings, listener, first=started)
     except (ModelConfigError, CatalogueError):

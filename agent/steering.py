@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from record import control
 from record.events.running import Commanded, Unheeded
-from record.folder import RunFolder, free_gb
+from record.events.searching import Amended
+from record.folder import RunFolder, free_gb, write_file
 from record.log import Recorder
 from search.signals import Signals
 
@@ -75,6 +76,13 @@ class Steering:
             return f"{command.verb} {command.target[:40]}".strip() + f": {why}"
         if command.verb == "note" and not command.target:  # the log names the stage, for whoever reads it
             command = command.model_copy(update={"target": self.recorder.state.stage or ""})
+        if command.plan is not None:  # first: a kill after it leaves the command to be refused, not the plan unamended
+            state = self.recorder.state
+            self.recorder.append(Amended(
+                number=len(state.amendments) + 1, data_plan=command.plan, why=command.text, by=command.by or "a person",
+                seen=control.seen_by_now(state)))
+            write_file(self.folder.root / "data_plan.json", command.plan.model_dump_json(indent=1))
+            command = command.model_copy(update={"plan": None})  # the amendment holds it
         self.recorder.append(command)
         match command.verb:
             case "stop":
@@ -85,6 +93,6 @@ class Steering:
                 self.signals.go_on()
             case "kill":
                 self.signals.kill(command.target)
-            case "mark" | "note":
+            case "mark" | "note" | "amend":
                 pass  # the record of it is what counts
         return None

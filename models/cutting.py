@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from models.roles.figures import ArrayBrief, Range
 from models.roles.writing import ClaimLine
-from record.estimands import main_arms
+from record.claims.decisions import Run, effect_values
+from record.estimands import EstimandError, Gap, described, main_arms
 from record.nouns.data import DataPlan, Measurement, arm_of
 from record.nouns.figures import AxesFacts, DrawnFacts
+from record.nouns.hypotheses import Effect, PartDecided
 
 LENGTHS = {
     "plan": 1200,
@@ -118,6 +121,34 @@ def conditions(plan: DataPlan, ablations: bool) -> tuple[str, ...]:
     """The plan's conditions that only ablation nodes measure, or those that every experiment measures."""
     main = main_arms(plan)
     return tuple(condition for condition in plan.conditions if (arm_of(condition) in main) != ablations)
+
+
+def effect(one: Effect, plan: DataPlan) -> str:
+    """What an effect is of, and how large it has to be."""
+    metric = one.metric or plan.primary.name
+    return f"{described(one.estimand, plan)}, in {metric}, is above {one.smallest:g} (`{flat(one.estimand)}`)"
+
+
+def effects(measurements: Iterable[Measurement], plan: DataPlan) -> str:
+    """The effects that a plan asks for in the validation values of one run, a line each; those that it measured."""
+    values = {(one.dataset, one.condition, one.name): one.value for one in measurements
+              if one.split == "validation" and one.step is None}
+    lines: list[str] = []
+    for one in plan.hypotheses:
+        for each in one.effects:
+            with suppress(Gap, EstimandError):
+                value = effect_values(plan, one.model_copy(update={"unit": "seeds"}), each, [Run(0, "", values)])[0]
+                lines.append(f"- `{one.id}`: {described(each.estimand, plan)}: {number(value)} (smallest effect of "
+                             f"interest {each.smallest:g})")
+    return "\n".join(lines)
+
+
+def came_to(part: PartDecided, plan: DataPlan) -> str:
+    """An effect over replicates, in words."""
+    if part.mean is None or part.low is None:
+        return f"{described(part.effect.estimand, plan)}: {part.why or 'not known'}"
+    return (f"{described(part.effect.estimand, plan)}: {number(part.mean)} [{number(part.low)}, {number(part.high)}], "
+            f"n = {len(part.values)}, smallest effect {part.effect.smallest:g}: {part.verdict}")
 
 
 def table(measurements: Iterable[Measurement], limit: int = 120, plan: DataPlan | None = None,

@@ -20,15 +20,16 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from record.estimands import hypothesis_faults
 from record.events.running import Commanded
 from record.fold.state import MARKED, RunState, nodes_of
 from record.folder import RunFolder, open_regular, write_file
 from record.nouns.frozen import encodable
-from record.nouns.nodes import STAGES, Node, StageName
+from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, StageName
 
 LONGEST = 1000
 """Characters of a reason or a note."""
-BYTES = 16_384
+BYTES = 262_144
 """Of a command's file."""
 AT_ONCE = 100
 """Commands that one look takes."""
@@ -40,7 +41,7 @@ ADVICE = {
     "note": "; to go on from a point of it with the note: scientist branch RUN --from NODE|STAGE --note TEXT",
     "mark": "; to go on without the node: scientist branch RUN --from NODE|STAGE"}
 """What a person can do about a run that is over."""
-KEPT = ("note", "mark")
+KEPT = ("note", "mark", "amend")
 """What is kept for the next resume where no process works on the run."""
 
 
@@ -114,6 +115,8 @@ def refused(state: RunState, command: Commanded, *, working: bool) -> str | None
             f"say why: a reason is recorded with every {verb}")
     if len(command.text) > LONGEST:
         return f"{len(command.text)} characters are too many: a reason or a note has at most {LONGEST}"
+    if verb == "amend":
+        return _about_the_plan(state, command)
     return _about_a_note(state, command) if verb == "note" else _about_a_node(state, command)
 
 
@@ -129,6 +132,32 @@ def _read(path: Path) -> Commanded | str:
         return f"{path.name} is not a command: {error.errors()[0]['msg']}"
     except (ValueError, OSError) as error:
         return f"{path.name} is not a command: {str(error).splitlines()[0]}"
+
+
+AMENDABLE = frozenset({"hypotheses", "objective", "objective_reason", "untested", "notes"})
+"""Fields of the plan that may change in a run: cells, metrics and settings are what its experiments measured."""
+
+
+def _about_the_plan(state: RunState, command: Commanded) -> str | None:
+    plan, new = state.data_plan, command.plan
+    if plan is None or new is None:
+        return "the run has no plan yet" if new is not None else "no plan was given"
+    if state.lock is not None:
+        return (f"the plan is locked since the agenda settled ({state.lock.n} fresh seeds of {state.lock.winner}): "
+                "begin another run with --plan")
+    if new == plan:
+        return "the plan is as it was"
+    changed = [name for name in type(plan).model_fields if getattr(plan, name) != getattr(new, name)]
+    if odd := [name for name in changed if name not in AMENDABLE]:
+        return f"{', '.join(odd)} of the plan cannot change in a run: begin another one with --plan"
+    return next(hypothesis_faults(new), None)
+
+
+def seen_by_now(state: RunState) -> str:
+    """What had been seen of a run, for an amendment of its plan."""
+    measured = sum(node.kind in SEARCH_KINDS and bool(node.measurements) for node in state.nodes.values())
+    again = sum(node.kind == "replicate" and bool(node.measurements) for node in state.nodes.values())
+    return f"validation values of {measured} experiments and {again} replicates; no test value"
 
 
 def _about_a_node(state: RunState, command: Commanded) -> str | None:

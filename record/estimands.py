@@ -280,7 +280,7 @@ def _smaller(a: Number, b: Number) -> Number:
 
 def _place(arm: str, level: str, at: Context, by: str = "") -> Place:
     if arm not in {one.name for one in at.plan.arms}:
-        raise EstimandError(f"there is no arm {arm!r}; there are {', '.join(one.name for one in at.plan.arms)}")
+        raise EstimandError(f"there is no arm {arm!r}; there are {_first([one.name for one in at.plan.arms])}")
     if at.plan.levels and not level:
         raise EstimandError(f"{arm!r} is read at no level: write {arm}@{at.plan.levels[0].name}, or go over levels")
     if level:
@@ -293,8 +293,12 @@ def _place(arm: str, level: str, at: Context, by: str = "") -> Place:
 def _known(name: str, axis: Axis, at: Context) -> str:
     names = [one.name for one in (at.plan.levels if axis == "levels" else at.plan.datasets)]
     if name not in names:
-        raise EstimandError(f"there is no {axis[:-1]} {name!r}; there are {', '.join(names) or 'none'}")
+        raise EstimandError(f"there is no {axis[:-1]} {name!r}; there are {_first(names)}")
     return name
+
+
+def _first(names: Sequence[str], most: int = 12) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "") or "none"
 
 
 def _axis(axis: Axis | None, names: tuple[str, ...], at: Context) -> tuple[Axis, tuple[str, ...]]:

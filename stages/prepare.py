@@ -17,10 +17,10 @@ from record.events.searching import Prepared
 from record.folder import write_file
 from record.ladder import RUNGS
 from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, Scorer
-from record.nouns.idea import GivenAnchor
+from record.nouns.idea import GivenAnchor, Idea
 from record.nouns.tuning import Tuning
 from sandbox.data.splits import SHARES
-from sandbox.datasets import Bundled, catalogue, materialise
+from sandbox.datasets import Bundled, Sources, catalogue, materialise
 from sandbox.metrics import METRICS, computed
 from sandbox.scorers import describe_scorer, freeze, read_scorer
 from stages.bench import Bench, do_work
@@ -46,7 +46,8 @@ async def prepare(bench: Bench) -> None:
 
     async def work(client: ModelClient) -> None:
         await check_library(bench)
-        plan = await _plan(bench, client)
+        given = bench.state.started.plan if bench.state.started is not None else None
+        plan = with_worst(repeatable(given, bench.search.order)) if given else await _plan(bench, client)
         assert bench.state.started is not None
         seed = bench.state.started.seed
         facts = [await to_thread(materialise, use.name, views=bench.folder.views, labels=bench.folder.labels,
@@ -156,6 +157,15 @@ def faults_of(
     of_plan = {name: one for name, one in (scorers or {}).items() if name in known}
     found = (*_shape(plan, catalogue), *_metrics(plan, known, of_plan), *tuning_faults(plan, anchors))
     return found or tuple(hypothesis_faults(plan))
+
+
+def given_faults(
+    plan: DataPlan, idea: Idea, sources: Sources, places: Mapping[str, str], seed: int
+) -> tuple[str, ...]:
+    """What is wrong with a plan that a person gives; `places` are those of the scorers. Raises `DatasetError`."""
+    scorers = {name: read_scorer(name, place)[0] for name, place in places.items()}
+    known = {one.name: _entry(one, scorers.get(one.name)) for one in catalogue(sources, seed=seed)}
+    return faults_of(plan, known, scorers=scorers, anchors=idea.anchors)
 
 
 def _shape(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[str]:

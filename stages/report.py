@@ -12,8 +12,9 @@ from statistics import fmean
 from models.client import ModelClient
 from models.errors import BudgetSpent
 from models.roles.assessing import SUMMARY, Candidate, Selection, StageReport, SummaryInputs
+from record.claims.decisions import decide, run_of
 from record.claims.differences import differences
-from record.claims.means import Claim, ablations, ignores_seed, replicates_of, validation_claims
+from record.claims.means import Claim, ablations, ignores_seed, replicates_of, trusted_replicates, validation_claims
 from record.events.searching import Summarised
 from record.fold.state import RunState
 from record.nouns.decisions import Seen
@@ -168,6 +169,8 @@ def summary_inputs(bench: Bench, stage: StageName, k: int) -> SummaryInputs:
         differences=tuple(one if one.n >= FEWEST else one.model_copy(update={"low": None, "high": None})
                           for one in differences(state, claims)),
         replicates_failed=sum(one.status != "good" for top in tops for one in replicates_of(state, top.id)),
+        decisions=decide(plan, [run_of(one) for one in trusted_replicates(state, best.id) if one.status == "good"],
+                         confirmed=False) if best is not None and stage != "ablation" else (),
         tables=tables_of_means(shown, (*tops[1:], *tops[:1]), plan),
         seedless=tuple(top.id for top in tops if ignores_seed(state, top.id)),
         branch=branch(state, best.id if best else None))

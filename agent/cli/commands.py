@@ -53,7 +53,9 @@ class Run(Command, to=app, work="agent.cli.run:run",
     config: Config = None
     runs: Annotated[Path, Option(help="The folder in which the run's folder is created.")] = Path("runs")
     name: Annotated[str | None, Option(help="Name of the run's folder; default: time and idea.")] = None
+    plan: Annotated[Path | None, Option(help="A data plan (YAML) instead of the planner's.")] = None
     dry_run: Annotated[bool, Option("--dry-run", help="Only show a data plan (a model call) and a forecast.")] = False
+    out: Annotated[Path | None, Option(help="With --dry-run: write the plan as YAML, for --plan.")] = None
     json: Annotated[bool, Option("--json", help="With --dry-run: print JSON.")] = False
 
 
@@ -164,6 +166,15 @@ class Note(Command, to=app, work="agent.cli.control:steer"):
     run: RunPath
     text: Annotated[str, Argument(metavar="TEXT", help="The note, up to 1000 characters.")]
     stage: Annotated[str, Option(help="preliminary, tuning, agenda or ablation; default: the current stage.")] = ""
+
+
+class Amend(Command, to=app, work="agent.cli.control:steer"):
+    """Amend the data plan of a run before it is locked. Hypotheses, objective, what is not tested and notes may change;
+    each amendment is numbered, with what had been seen."""
+
+    run: RunPath
+    plan: Annotated[Path, Option(help="The whole plan (YAML), as it is to be; data_plan.json shows it as it is.")]
+    reason: NeededReason
 
 
 # --- looking at runs ------------------------------------------------------------------------------------------------

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from agent.cli.commands import Kill, Mark, Note, Pause, Stop
+from agent.cli.commands import Amend, Kill, Mark, Note, Pause, Stop
 from agent.cli.edge import DONE
 from agent.cli.status import events_of, state_of
+from agent.plans import read_plan
 from inspector.follow import process_on
 from inspector.text import plain, short
 from inspector.tree import node_limit
@@ -22,7 +23,7 @@ WAIT = 2.0
 POLL = 0.05
 
 
-def steer(asked: Stop | Pause | Kill | Mark | Note) -> int:
+def steer(asked: Stop | Pause | Kill | Mark | Note | Amend) -> int:
     match asked:
         case Stop():
             events_of(asked.run)  # refused where it is none
@@ -38,6 +39,8 @@ def steer(asked: Stop | Pause | Kill | Mark | Note) -> int:
             command = Commanded(verb="mark", target=asked.node, text=asked.reason, mark=asked.kind)
         case Note():
             command = Commanded(verb="note", target=asked.stage, text=asked.text)
+        case Amend():
+            command = Commanded(verb="amend", text=asked.reason, plan=read_plan(asked.plan))
     return ask(asked.run, command)
 
 
@@ -83,6 +86,7 @@ def _effect(path: Path, command: Commanded, state: RunState) -> str:
         "stop": f"it ends within its grace period; continue with: {go_on}",
         "kill": f"its work is stopped and its slot is free: {short(command.text, 80)}",
         "mark": "nothing more is built on it" if command.mark == "closed" else "its numbers are not used in any choice",
+        "amend": "the plan is amended, and the paper tells of it",
         "note": _prompts_that_show(state, command.target or state.stage or ""),
     }[command.verb]
 

@@ -16,18 +16,21 @@ from pathlib import Path
 from rich.text import Text
 
 from agent.budget import open_model
-from agent.cli.edge import DONE, FAILED, say
+from agent.cli.edge import DONE, FAILED, WRONG_USE, say
 from agent.cli.shown import answer, line, show
 from agent.data import sources_of
 from agent.environment import rate_of
 from agent.forecast import Amount, Forecast, forecast
+from agent.plans import plan_text
 from agent.settings import Settings
 from inspector.text import count, dollars, duration
 from models.errors import ModelUnavailable
 from models.roles.planning import PLAN
+from record.errors import WrongUse
+from record.estimands import described
 from record.events.running import Started
 from record.fold.state import RunState
-from record.folder import RunFolder
+from record.folder import RunFolder, write_file
 from record.log import MemoryLog
 from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.frozen import Frozen
@@ -65,17 +68,22 @@ class DryRun(Frozen):
     forecast: Forecast
 
 
-def show_plan(idea: Idea, settings: Settings, *, json: bool) -> int:
-    """Make the plan and show it; returns 1 where there is no usable plan. Raises `ModelError`, `DatasetError`."""
+def show_plan(
+    idea: Idea, settings: Settings, *, plan: DataPlan | None = None, out: Path | None = None, json: bool
+) -> int:
+    """Make the plan, or take one that was given, show it, and write it to `out`; returns 2 where there is no usable
+    plan. Raises `ModelError`, `DatasetError`, `WrongUse`."""
     planner = settings.models.candidates(PLAN)[0].name
-    if planner != "offline" and not json:
+    if out is not None and out.exists():
+        raise WrongUse(f"{out} exists: name another file")
+    if planner != "offline" and not json and plan is None:
         show([line(f"asking {planner} for the data plan; this costs the planner's call")])
     try:
         with tempfile.TemporaryDirectory(prefix="scientist-dry-run-") as folder:
-            state = asyncio.run(_prepared(idea, settings, RunFolder(Path(folder) / "run")))
+            state = asyncio.run(_prepared(idea, settings, RunFolder(Path(folder) / "run"), plan))
     except PlanError as error:
         say(str(error))
-        return FAILED
+        return WRONG_USE
     except ModelUnavailable as error:  # there is no run that could be resumed
         why = str(error).replace("; resume later", "")
         say(f"the planner did not answer, no run was made: {why}; look at it with: scientist doctor --model MODEL")
@@ -88,18 +96,22 @@ def show_plan(idea: Idea, settings: Settings, *, json: bool) -> int:
         datasets=state.datasets, forecast=forecast(state.data_plan, state.datasets, settings),
         planned=Planned(calls=total.calls, input_tokens=total.input_tokens, output_tokens=total.output_tokens,
                         usd=None if total.unpriced and settings.models.called != "offline" else total.usd))
+    if out is not None:
+        write_file(out, plan_text(state.data_plan))
     answer(dry_run, lines(dry_run), json=json)
+    if out is not None and not json:
+        say(f"the plan is in {out}: change it there, and run it with --plan {out}")
     return DONE
 
 
-async def _prepared(idea: Idea, settings: Settings, folder: RunFolder) -> RunState:
+async def _prepared(idea: Idea, settings: Settings, folder: RunFolder, plan: DataPlan | None) -> RunState:
     """The state of a run right after its first step."""
     folder.create()
     if settings.context is not None:
         keep(settings.context, folder.context)
     log = MemoryLog()
     log.append(Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
-                       version=version("scientist"), model=settings.models.called,
+                       version=version("scientist"), model=settings.models.called, plan=plan,
                        rate=rate_of(settings.sandbox, at_once=settings.search.num_workers)))
     executor = LocalExecutor(1, folder.views, labels=folder.labels, settings=settings.sandbox, cache=folder.cache)
     try:
@@ -134,6 +146,11 @@ def _plan(plan: DataPlan) -> Iterator[tuple[str, str]]:
                                f"{', selects' if one is plan.primary else ''})" for one in plan.metrics)
     for arm in plan.arms:
         yield arm.role, f"{arm.name}: {arm.description or arm.title}".rstrip(": ")
+    for one in plan.hypotheses:
+        kind = "decides" if one.confirmatory else "looks at"
+        yield kind, f"{one.id}: {one.statement} [" + "; ".join(
+            f"{described(effect.estimand, plan)} > {effect.smallest:g}" for effect in one.effects) + "]"
+    yield "objective", f"{plan.objective}: {plan.objective_reason}".rstrip(": ")
     if plan.levels:
         yield "levels", f"{plan.factor}: " + ", ".join(plan.level_names)
     for one in plan.space:

@@ -28,6 +28,7 @@ from agent.cli.edge import INTERRUPTED, say, traceback_saved, unbreakable
 from agent.cli.status import state_of
 from agent.data import with_idea
 from agent.outlook import ahead_of
+from agent.plans import check_plan, read_plan
 from agent.run import resume as resume_run
 from agent.run import rewrite, start
 from agent.settings import FAMILIAR, Settings, compose, override
@@ -54,20 +55,25 @@ from stages.ideation.converting import convert, idea_file, is_text, kept, read_t
 def run(asked: Run) -> int:
     if asked.json and not asked.dry_run:
         raise WrongUse("--json goes with --dry-run; of a run ask: scientist status RUN --json")
+    if asked.out is not None and not asked.dry_run:
+        raise WrongUse("--out goes with --dry-run, which writes the plan there")
     written = None if is_text(asked.idea) else read_idea(asked.idea, asked.idea_idx)
     settings = compose(config=asked.config, flags=asked.flags)
     chosen = written or idea_in_text(asked.idea, settings)
     settings = with_idea(settings, chosen, asked.idea.parent)
     folder = asked.runs / (default_name(chosen) if asked.name is None else check_name(asked.name))
     check(settings, folder)
+    plan = None if asked.plan is None else read_plan(asked.plan)
+    if plan is not None and asked.plan is not None:
+        check_plan(plan, asked.plan, chosen, settings)
     if asked.dry_run:
-        return show_plan(chosen, settings, json=asked.json)
+        return show_plan(chosen, settings, plan=plan, out=asked.out, json=asked.json)
     check_gpus(settings)
     for model in pretrained_of(settings.sandbox.pretrained):
         fetch(model)
     with runs_folder_removed_if_refused(asked.runs):
         return show_while(lambda listener: start(
-            chosen, settings, runs=asked.runs, name=folder.name, listener=listener), folder)
+            chosen, settings, runs=asked.runs, name=folder.name, listener=listener, plan=plan), folder)
 
 
 def resume(asked: Resume) -> int:

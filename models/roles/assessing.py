@@ -13,6 +13,7 @@ from record.claims.differences import Difference
 from record.nouns.data import Measurement
 from record.nouns.figures import FigureReview
 from record.nouns.frozen import Frozen
+from record.nouns.hypotheses import Decision
 from record.nouns.nodes import Attempt, BranchStep, NodeKind, StageName, Verdict
 from record.tuning import Chosen
 
@@ -113,6 +114,7 @@ class SummaryInputs(Study):
     selection: Selection | None = None
     statistics: tuple[Statistic, ...] = Field(default=(), description="metrics of the plan; no interval where n < 3")
     differences: tuple[Difference, ...] = Field(default=(), description="paired over seeds, for metrics of the plan")
+    decisions: tuple[Decision, ...] = Field(default=(), description="what the hypotheses come to over the replicates")
     tables: Tables = Field(default=Tables(), description="of means over replicates; what is said, of the best")
     replicates_failed: int = 0
     seedless: tuple[str, ...] = Field(

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from record.machine import Machine, Rate
+from record.nouns.data import DataPlan
 from record.nouns.decisions import CallKey, Spending, Usage
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
@@ -31,6 +32,7 @@ class Started(Frozen):
     rate: Rate | None = Field(default=None, description="how fast they run there; None where nobody measured it")
     template: str = Field(
         default="", description="sha256 of the run's own copy of the paper's template")
+    plan: DataPlan | None = Field(default=None, description="the data plan, where the person gave one")
 
 
 class Resumed(Frozen):
@@ -76,10 +78,11 @@ class Commanded(Frozen):
     """Somebody asked something of the running process (`control/`)."""
 
     type: Literal["commanded"] = "commanded"
-    verb: Literal["stop", "pause", "resume", "note", "kill", "mark"]
+    verb: Literal["stop", "pause", "resume", "note", "kill", "mark", "amend"]
     target: str = Field(default="", description="a node (kill, mark), or a stage (note; empty: the one at work)")
     text: str = Field(default="", description="the reason; of a note, what the next prompts see")
     mark: Literal["suspect", "closed"] = Field(default="suspect", description="of a mark; closed: nothing builds on it")
+    plan: DataPlan | None = Field(default=None, description="of an amendment: the whole plan, as it is to be")
     by: str = Field(default="", description="who asked: as the operating system knows them")
     file: str = Field(default="", description="its name in control/, written by the process that took it")
 

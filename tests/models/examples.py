@@ -61,6 +61,7 @@ from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section,
 from record.nouns.tuning import Anchor, Hyperparameter, Tuning
 from record.tuning import Chosen
 from review.judge import read_rubric
+from tests.claimed import claimed
 from tests.models.ideation_examples import INPUTS as IDEATION
 from tests.programs import files
 
@@ -98,7 +99,8 @@ PLAN = DataPlan(
     tuning=Tuning(budget=8, levels=("n50",), rungs=(0.2,)),
     anchors=(Anchor(arm="plain", level="n500", dataset="digits", metric="accuracy", value=0.96, tolerance=0.01,
                     source="Ann 2001"),),
-    expected_seconds=40.0,
+    expected_seconds=40.0, hypotheses=claimed("margin", "plain", higher=True, smallest=0.01, level="n50"),
+    objective="improve", objective_reason="The penalty is proposed as an improvement.",
     notes="Only the training part is made smaller.",
 )
 FACTS = (

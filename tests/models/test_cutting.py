@@ -58,7 +58,7 @@ def test_what_keeps_to_the_length_that_was_asked_for_is_shown_whole(field: str) 
 def binding() -> dict[str, str]:
     """Role -> its whole prompt, where the study's plan, claim and duty are longer than anybody would write them."""
     plan = PLAN.model_copy(update={
-        "notes": LONG, "levels": tuple(Level(name=f"l{i}") for i in range(300)), "task": LONG,
+        "notes": LONG, "hypotheses": (), "levels": tuple(Level(name=f"l{i}") for i in range(300)), "task": LONG,
         "arms": tuple(arm.model_copy(update={"description": LONG}) for arm in PLAN.arms)})
     idea = IDEA.model_copy(update={"short_hypothesis": LONG, "abstract": LONG, "experiments": (LONG,) * 14})
     study = {"idea": idea, "data_plan": plan, "facts": FACTS}
@@ -82,7 +82,7 @@ def test_the_plan_and_the_claim_are_never_cut() -> None:
 def test_code_and_what_has_to_be_measured_are_never_cut() -> None:
     source = "x = 1\n" * 9000
     duty = Duty(datasets=("d",), arms=tuple(f"a{i}" for i in range(30)), levels=tuple(f"l{i}" for i in range(50)))
-    plan = PLAN.model_copy(update={
+    plan = PLAN.model_copy(update={"hypotheses": (),
         "arms": tuple(Arm(name=name, role="method") for name in duty.arms),
         "levels": tuple(Level(name=name) for name in duty.levels)})
     verdict = INPUTS["feedback"]

@@ -156,7 +156,7 @@ def test_what_to_measure_is_said_by_the_stage_alone() -> None:
     duty = Duty(datasets=("digits",), arms=("plain", "margin"), levels=("n50", "n500"))
     left_out = (LeftOut(arm="margin", level="n50", reason="too few for margins"),)
     main = CODE.model_copy(update={
-        "duty": duty, "data_plan": CODE.data_plan.model_copy(update={"left_out": left_out})})
+        "duty": duty, "data_plan": CODE.data_plan.model_copy(update={"left_out": left_out, "hypotheses": ()})})
     user, system = render(roles.CODE, main).user, render(roles.CODE, main).system
     assert "Datasets: `digits`; the others of the plan are not part of this stage." in user
     assert "conditions: `plain@n50`, `plain@n500`, `margin@n500`\n" in user
@@ -191,7 +191,7 @@ def test_ablation_conditions_are_not_asked_of_every_experiment() -> None:
     every = next(line for line in system.splitlines() if line.startswith("Conditions of the compared arms"))
     assert "margin@n500" in every and "no-warmup" not in every
     assert "which only ablation nodes measure: `no-warmup@n50`, `no-warmup@n500`" in system
-    plain = PLAN.model_copy(update={"levels": (), "arms": PLAN.arms[:2]})
+    plain = PLAN.model_copy(update={"levels": (), "arms": PLAN.arms[:2], "hypotheses": ()})
     system = render(roles.CODE, CODE.model_copy(update={"data_plan": plain})).system
     assert "`plain`, `margin`" in system and "ablation nodes" not in system and "Levels of" not in system
 

@@ -1,0 +1,47 @@
+"""Data plans as YAML files: written by `run --dry-run --out`, given to `run --plan` and `amend --plan`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from agent.data import sources_of
+from agent.settings import Settings
+from record.errors import WrongUse
+from record.nouns.data import DataPlan
+from record.nouns.idea import Idea
+from sandbox.scorers import scorers_of
+from stages.prepare import given_faults
+
+MOST_BYTES = 200_000
+
+
+def plan_text(plan: DataPlan) -> str:
+    """A plan as YAML, without what is as it is by default."""
+    return yaml.safe_dump(plan.model_dump(mode="json", exclude_defaults=True), sort_keys=False, allow_unicode=True,
+                          width=110)
+
+
+def read_plan(path: Path) -> DataPlan:
+    """The plan in a file. Raises `WrongUse`."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise WrongUse(f"{path} is too large for a data plan (more than {MOST_BYTES} bytes)")
+        return DataPlan.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise WrongUse(f"{path} cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise WrongUse(f"{path} is no YAML: {' '.join(str(error).split())[:200]}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise WrongUse(f"{path}: {where}: {first['msg']}; write one with: scientist run --dry-run --out FILE") from None
+
+
+def check_plan(plan: DataPlan, path: Path, idea: Idea, settings: Settings) -> None:
+    """Refuse a given plan that cannot be carried out. Raises `WrongUse`, `DatasetError`."""
+    sources = sources_of(settings)
+    if faults := given_faults(plan, idea, sources, scorers_of(sources, settings.sandbox.scorers), settings.seed):
+        raise WrongUse(f"{path}: {'; '.join(faults)}")

@@ -1,0 +1,129 @@
+"""Plans as files: what `--dry-run --out` writes `--plan` takes; what cannot be carried out is one line and exit 2; and
+amendments, numbered until the lock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from agent.cli import main
+from agent.plans import plan_text, read_plan
+from agent.steering import Steering
+from models.offline.study import the_study
+from record.control import refused, send
+from record.events.running import Commanded
+from record.events.searching import Locked
+from record.folder import RunFolder
+from record.nouns.data import DataPlan
+from record.nouns.hypotheses import Effect
+from search.signals import Signals
+from tests.claimed import claimed
+from tests.search.worlds import PLAN, new_log
+
+ROOT = Path(__file__).parents[2]
+IDEA = ROOT / "examples" / "ideas" / "label_noise_calibration.json"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_plan_is_written_and_read_again_as_it_was(tmp_path: Path) -> None:
+    plan = the_study().plan
+    (tmp_path / "plan.yaml").write_text(plan_text(plan))
+    assert read_plan(tmp_path / "plan.yaml") == plan
+    (tmp_path / "plan.json").write_text(plan.model_dump_json())
+    assert read_plan(tmp_path / "plan.json") == plan, "the run's own copy can be given as well"
+
+
+def test_what_a_dry_run_writes_another_takes_without_a_planner(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["run", "--idea", str(IDEA), "--dry-run", "--config", str(ROOT / "examples" / "demo.yaml")]
+    assert main([*command, "--out", "plan.yaml"]) == 0
+    said = capsys.readouterr()
+    assert "run it with --plan plan.yaml" in said.err and "decides     calmer-under-noise" in said.out
+    changed = yaml.safe_load(Path("plan.yaml").read_text())
+    changed["hypotheses"][0]["effects"][0]["smallest"] = 0.123
+    Path("mine.yaml").write_text(yaml.safe_dump(changed))
+    assert main([*command, "--plan", "mine.yaml"]) == 0
+    said = capsys.readouterr()
+    assert "> 0.123" in said.out and "this dry run took 0 planner calls" in said.out
+    assert main([*command, "--out", "plan.yaml"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("change", "why"), [
+    ({"arms": []}, "no arm has the role 'baseline'"), ({"hypotheses": []}, "no hypothesis is confirmatory"),
+    ({"datasets": [{"name": "moon"}]}, "there is no dataset 'moon'"), ({"colour": "red"}, "colour: Extra inputs"),
+    ({"hypotheses": [{"id": "Bad Id"}]}, "hypotheses.0.id")])
+def test_a_plan_that_cannot_be_carried_out_is_one_line(
+    change: dict[str, object], why: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = yaml.safe_load(plan_text(the_study().plan)) | change
+    Path("plan.yaml").write_text(yaml.safe_dump(whole))
+    assert main(["run", "--idea", str(IDEA), "--plan", "plan.yaml", "--model", "offline"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "plan.yaml" in said
+    assert why in said or (why == "no arm has the role 'baseline'" and "arms" in said), said
+    assert [path.name for path in place.iterdir()] == ["plan.yaml"], "nothing is left behind"
+
+
+@pytest.mark.parametrize("text", ["", "- a list", ": : :", "a: &x [*x]"])
+def test_a_file_that_is_no_plan_is_one_line(text: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("plan.yaml").write_text(text)
+    assert main(["run", "--idea", str(IDEA), "--plan", "plan.yaml", "--model", "offline"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+# --- amendments -----------------------------------------------------------------------------------------------------
+
+ASKED = PLAN.model_copy(update={"hypotheses": claimed("method", "baseline", higher=False)})
+
+
+def amended(plan: DataPlan, **changes: object) -> Commanded:
+    return Commanded(verb="amend", text="a reader asked", by="ann", plan=plan.model_copy(update=changes))
+
+
+def stronger(plan: DataPlan) -> Commanded:
+    [one] = plan.hypotheses
+    return amended(plan, hypotheses=(one.model_copy(update={
+        "effects": (Effect(estimand="baseline - method", smallest=0.2),)}),))
+
+
+def test_an_amendment_is_numbered_with_what_had_been_seen_and_taken_once(tmp_path: Path) -> None:
+    log, folder = new_log(plan=ASKED), RunFolder(tmp_path / "run")
+    folder.create()
+    steering = Steering(folder, log, Signals(), lambda: None)
+    before = log.state.plan_hash
+    send(folder.root, stronger(ASKED))
+    steering.look()
+    steering.look()
+    [one] = log.state.amendments
+    assert (one.number, one.by, one.why) == (1, "ann", "a reader asked")
+    assert one.seen == "validation values of 0 experiments and 0 replicates; no test value"
+    assert log.state.data_plan is not None and log.state.data_plan.hypotheses[0].effects[0].smallest == 0.2
+    assert log.state.plan_hash != before
+    assert read_plan(folder.root / "data_plan.json") == log.state.data_plan
+    send(folder.root, stronger(ASKED))
+    steering.look()
+    assert len(log.state.amendments) == 1 and log.state.unheeded == 1, "the plan is as it was"
+
+
+@pytest.mark.parametrize(("command", "why"), [
+    (amended(ASKED, expected_seconds=9.0), "expected_seconds of the plan cannot change"),
+    (amended(ASKED, hypotheses=()), "no hypothesis is confirmatory"),
+    (amended(ASKED), "the plan is as it was"), (Commanded(verb="amend", text="w"), "no plan was given")])
+def test_what_may_not_be_amended_is_refused(command: Commanded, why: str) -> None:
+    assert why in (refused(new_log(plan=ASKED).state, command, working=True) or "")
+
+
+def test_after_the_lock_nothing_is_amended() -> None:
+    log = new_log(plan=ASKED)
+    assert refused(log.state, stronger(ASKED), working=True) is None
+    log.append(Locked(plan=log.state.plan_hash, amendments=0, winner="n0001", source="0", n=5, seeds=(1, 2, 3, 4, 5)))
+    assert "locked" in (refused(log.state, stronger(ASKED), working=True) or "")
