@@ -19,6 +19,7 @@ from record.fold.state import RunState
 from record.nouns.decisions import Action, Compare, End, Expand, Extend, Seen, Wait
 from record.nouns.nodes import PHASES, STAGES, Phase, StageName
 from search.policy import policy_of
+from search.replication import fresh, wanted
 from search.settings import SearchSettings
 from search.tree import view_of
 
@@ -96,6 +97,30 @@ def _in_words(action: Action, stage: StageName) -> str:
             return action.task
 
 
+def _design(state: RunState, settings: Settings) -> str:
+    """What the pilot asks for, once it ran and until the lock; and what a smaller design would decide."""
+    stage = state.stage
+    if stage is None or state.lock is not None or not state.stages["tuning"].settled:
+        return ""
+    view = view_of(state, stage, Seen(also=tuple(sorted(state.finished))), settings=settings.search)
+    asked, n = wanted(view), fresh(view, settings.search)
+    best = view.best or view.root
+    took = best.attempts[-1].seconds if best is not None and best.attempts else 0.0
+    left = max(0.0, settings.time_limit - state.active_seconds) * settings.search.num_workers
+    room = n if n * took <= left else int(left / took)
+    smaller = [f"{room} decide effects from {effect.smallest * (count / max(room, 1)) ** 0.5:.3g}"
+               for name, count in asked.items() if count > room
+               for one in state.data_plan.hypotheses if one.id == name for effect in one.effects[:1]
+               ] if state.data_plan is not None else []
+    need = ", ".join(f"{name} {count}" for name, count in asked.items())
+    if not need:
+        return ""
+    why = "search.max_seeds" if room == n else "the time that is left"
+    return f"fresh seeds that decide: {need}" + (
+        f"; {why} allows {room}: {'; '.join(smaller)} (scientist amend, or more of either)" if smaller else
+        f"; {n} are set aside")
+
+
 def _step(state: RunState, phase: Phase) -> str:
     """A step of the state machine in words."""
     if phase not in STAGES:
@@ -123,7 +148,7 @@ def ahead_of(state: RunState) -> Ahead | None:
     asked = {role: settings.models.candidates(ROLES[role])[:1] for role in calls}
     used = sum(one.gpu_seconds for one in (*state.settled.values(), *(one.spent for one in state.ancestry)))
     return Ahead(
-        calls=sum(calls.values()), usd=usd_of(calls, settings.models),
+        design=_design(state, settings), calls=sum(calls.values()), usd=usd_of(calls, settings.models),
         tokens=sum(number * sum(ROLES[role].usual) for role, number in calls.items()
                    if any(one.name != "offline" for one in asked[role])),
         gpu_hours=None if whole.gpu_hours is None else max(0.0, whole.gpu_hours.likely - used / 3600))

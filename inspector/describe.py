@@ -104,6 +104,12 @@ def _of_the_search(event: searching.SearchEvent | searching.NodeEvent, state: Ru
             return f"{event.a} and {event.b} compared: {better} is sounder: {short(event.reasons, 80)}"
         case searching.Settled():
             return f"{event.stage} settled on {event.best or 'nothing'}: {short(event.ended, 80)}"
+        case searching.Amended():
+            return (f"amendment {event.number} of the plan by {short(event.by, 40)}: {short(event.why, 100)} "
+                    f"({event.seen})")
+        case searching.Locked():
+            return (f"plan {event.plan[:12]} locked: {event.winner} is confirmed on {event.n} fresh seeds"
+                    f"{f' ({short(event.why, 100)})' if event.why else ''}")
         case searching.Summarised():
             return f"{event.summary.stage} reported: {short(event.summary.found, 100)}"
         case searching.AblationsPlanned():

@@ -13,6 +13,7 @@ from inspector.status import Ahead, BudgetUse, Status
 from inspector.text import cached, count, dollars, duration, plain, short
 from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree, branch_text
 from record.fold.facts import RoleUsage
+from record.nouns.hypotheses import Decision
 from record.nouns.nodes import SEARCH_KINDS, NodeKind, NodeStatus
 
 DEEPEST = 8
@@ -166,6 +167,13 @@ def status_lines(status: Status) -> list[Text]:
         lines.append(_pair("budget", _budget(status.budget)))
     if status.ahead is not None:
         lines.append(_pair("forecast", ahead_text(status.ahead)))
+        if status.ahead.design:
+            lines.append(_pair("design", status.ahead.design))
+    if status.plan:
+        seeds = "" if status.locked is None else f", locked with {status.locked} fresh seeds"
+        lines.append(_pair("plan", f"{status.plan[:12]}{f', amended {status.amendments} x' * bool(status.amendments)}"
+                                   f"{seeds}"))
+    lines += [_pair("decided" if one.confirmed else "so far", decision_text(one)) for one in status.decisions]
     if status.cells is not None:
         lines.append(_pair("cells", cells_text(status.cells)))
     if status.tuning is not None:
@@ -205,6 +213,16 @@ def _tokens(cost: RoleUsage, unit: str = "") -> str:
 
 def _calls(number: int) -> str:
     return f"{number} call{'s' * (number != 1)}"
+
+
+def decision_text(one: Decision) -> str:
+    """What a hypothesis comes to, the estimate before the verdict."""
+    parts = "; ".join(
+        part.why if part.mean is None or part.low is None else
+        f"{part.mean:.4g} [{part.low:.4g}, {part.high:.4g}] of {part.effect.smallest:g}, n = {len(part.values)}"
+        for part in one.parts)
+    more = next((f", {part.decides} would decide" for part in one.parts if part.decides), "")
+    return short(f"{one.hypothesis.id}: {parts}: {one.verdict}{more}", 200)
 
 
 def ahead_text(ahead: Ahead) -> str:

@@ -14,6 +14,7 @@ from inspector.describe import command_text, describe
 from inspector.text import countdown, plain, short
 from inspector.tree import BranchPoint, StageFacts, branch_points, stage_facts
 from record.cells import CellTotals, all_cells, totals_of
+from record.claims.decisions import decisions
 from record.claims.means import seedless
 from record.effort import Account, account_of
 from record.events import Event
@@ -23,6 +24,7 @@ from record.fold.facts import RoleUsage
 from record.fold.state import RunState
 from record.nouns.decisions import Spending
 from record.nouns.frozen import Frozen
+from record.nouns.hypotheses import Decision
 from record.nouns.nodes import SEARCH_KINDS, STAGES, Phase, StageName
 from record.nouns.papers import Judgement
 
@@ -78,6 +80,7 @@ class Ahead(Frozen):
     tokens: int
     usd: float | None
     gpu_hours: float | None
+    design: str = Field(default="", description="what the pilot asks for, and a smaller design where that is too much")
 
 
 class Happened(Frozen):
@@ -94,8 +97,7 @@ class Status(Frozen):
     `steering` has the latest kills, marks and notes, `answers` calls without a usable answer, and answers whose
     questions had changed when they came up again; `cost` is what all model calls took, `roles` those of each role,
     `code_seconds` what the experiments took; `cells` is None where no node owes any, `tuning` where the program tunes
-    nothing; `collected` counts folders of
-    checkpoints and artifacts that went (`record.keeping`), `freed` is in bytes.
+    nothing; `collected` counts folders of checkpoints and artifacts that went (`record.keeping`), `freed` is in bytes.
     """
 
     run: str
@@ -125,6 +127,10 @@ class Status(Frozen):
     roles: Mapping[str, RoleUsage] = Field(default_factory=dict[str, RoleUsage])
     budget: BudgetUse | None = None
     ahead: Ahead | None = None
+    plan: str = Field(default="", description="sha256 of the data plan as it is by now")
+    amendments: int = 0
+    locked: int | None = Field(default=None, description="fresh seeds that decide; null before the lock")
+    decisions: tuple[Decision, ...] = Field(default=(), description="what the hypotheses come to by now")
     paper: str | None
     judgement: Judgement | None = None
     no_judgement: str = ""
@@ -165,7 +171,9 @@ def status_in(run: str, state: RunState, latest: Sequence[Happened], process: st
         cells=totals_of(state, all_cells(state)), tuning=account.model_copy(update={"trials": ()}) if account else None,
         collected=len(state.collected), freed=state.freed,
         roles={role: replace(used) for role, used in state.usage.items()},
-        budget=_budget(state), paper=state.released.pdf if state.released else None,
+        budget=_budget(state), plan=state.plan_hash, amendments=len(state.amendments),
+        locked=state.lock.n if state.lock is not None else None, decisions=decisions(state),
+        paper=state.released.pdf if state.released else None,
         judgement=assessed.judgement if assessed else None, no_judgement=plain(assessed.why) if assessed else "",
         last_events=tuple(latest))
 
