@@ -131,7 +131,7 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
         "run", "title", "model", "seed", "condition", "process", "phase", "next", "exit_code", "reason", "started",
         "last_event", "elapsed", "ancestry", "paused", "steering", "stages", "cost", "code_seconds", "roles", "budget",
         "ahead", "paper", "judgement", "no_judgement", "last_events", "answers", "cells", "collected", "freed",
-        "tuning"}
+        "tuning", "plan", "amendments", "locked", "decisions"}
     assert (found["condition"], found["process"], found["started"]) == ("done", None, "2023-11-14T22:13:20+00:00")
 
 
@@ -188,7 +188,7 @@ def test_run_hands_over_what_was_asked(
 ) -> None:
     given: dict[str, Any] = {}
 
-    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any) -> int:
+    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any) -> int:
         given.update(idea=idea, settings=settings, runs=runs, name=name)
         written(runs / name, ended())
         return 0
@@ -208,7 +208,7 @@ def test_run_hands_over_what_was_asked(
 def test_a_run_is_named_after_time_and_idea(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: list[str] = []
 
-    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any) -> int:
+    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any) -> int:
         names.append(name)
         written(runs / name, ended())
         return 0
@@ -221,7 +221,7 @@ def test_a_run_is_named_after_time_and_idea(place: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("code", [0, 3, 4, 130])
 def test_the_exit_code_of_a_run_is_the_programs(place: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any) -> int:
+    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any) -> int:
         written(runs / name, ended(code))
         return code
 
@@ -252,7 +252,7 @@ def crash(*_: Any, **__: Any) -> int:
 def test_the_unexpected_is_one_line_and_a_saved_traceback(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any) -> int:
+    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any) -> int:
         written(runs / name, told())
         return crash()
 

@@ -13,6 +13,7 @@ import pytest
 from pydantic_ai import models as pydantic_ai_models
 
 from agent.cli import main
+from tests.claimed import claimed
 from tests.models.openai_server import OpenAIServer, status, tool
 
 pytestmark = pytest.mark.slow
@@ -25,6 +26,7 @@ PLAN: dict[str, Any] = {
     "arms": [{"name": "plain", "role": "baseline", "untuned": "it counts"}, {"name": "smooth", "role": "method"}],
     "space": [{"name": "strength", "kind": "log", "low": 0.01, "high": 1, "default": 0.1, "source": "a paper",
                "arms": ["smooth"]}], "tuning": {"budget": 4},
+    "hypotheses": [one.model_dump() for one in claimed("smooth", "plain", higher=True)],
 }
 
 

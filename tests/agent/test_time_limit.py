@@ -51,7 +51,7 @@ def test_a_node_is_begun_only_with_time_for_the_replicates_that_it_owes(world: W
     assert state.limited is not None and "the time limit of 5500 s" in state.limited
     assert state.ended is not None and state.ended.exit_code == 3
     best = state.stages["agenda"].best
-    assert best is not None and replicated(state, best) == 2 and not state.stage_nodes("ablation")
+    assert best is not None and replicated(state, best) == 4 and not state.stage_nodes("ablation")
     assert asked_late(world) <= REPORT | {"plot"}, "the aggregate of replicates that were owed is drawn"
 
 
