@@ -107,8 +107,9 @@ def answered(request: ModelRequest) -> BaseModel:
     name = f"# {request.inputs.stage} {kind} {request.inputs.ordinal} {request.inputs.item}\n"
     files = {"experiment.py": "import lab\n\n\ndef run(cell):\n    return cell.seed\n\n\nlab.measure(run)\n" + name,
              "plots.py": "# plots\n"}
-    return Program(title="a program", plan="as planned", varies=kind, arms=("without-part",) if kind == "ablate" else (),
-                   files=tuple(File(path=path, text=text) for path, text in files.items()))
+    arms = ("without-part",) if kind == "ablate" else ()
+    return Program(title="a program", plan="as planned", varies=kind, arms=arms, files=tuple(
+        File(path=path, text=text) for path, text in files.items()))
 
 
 def turned(bench: Bench) -> None:
