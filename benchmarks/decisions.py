@@ -96,7 +96,8 @@ def plan_of(study: Study) -> DataPlan:
     return DataPlan(
         task="simulated", datasets=(DatasetUse(name="digits"),), expected_seconds=1, objective=study.objective,
         metrics=(MetricSpec(name="accuracy", higher_is_better=True),), hypotheses=asked("method - baseline"),
-        arms=(Arm(name="baseline", role="baseline", untuned="drawn"), Arm(name="method", role="method", untuned="drawn")))
+        arms=(Arm(name="baseline", role="baseline", untuned="drawn"),
+              Arm(name="method", role="method", untuned="drawn")))
 
 
 def answered(request: ModelRequest) -> BaseModel:
