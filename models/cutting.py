@@ -16,9 +16,10 @@ from models.roles.figures import ArrayBrief, Range
 from models.roles.writing import ClaimLine
 from record.claims.decisions import Run, effect_values
 from record.estimands import EstimandError, Gap, described, main_arms
-from record.nouns.data import DataPlan, Measurement, arm_of
+from record.nouns.data import DataPlan, Measurement, arm_of, level_of
 from record.nouns.figures import AxesFacts, DrawnFacts
 from record.nouns.hypotheses import Effect, PartDecided
+from record.typeset import ClaimKey
 
 LENGTHS = {
     "plan": 1200,
@@ -188,24 +189,33 @@ def _row(row: str, values: Sequence[Measurement], before: Sequence[Measurement] 
 # --- claims ---------------------------------------------------------------------------------------------------------
 
 
-def claims(lines: Sequence[ClaimLine], limit: int = 240) -> str:
-    """One line a claim: its key without ending, what it is of, and what each ending prints.
-
-    Of more than `limit` the first ones are shown, and all that carry the study's question.
-    """
+def claims(lines: Sequence[ClaimLine]) -> str:
+    """One line a claim: its key without ending, what it is of, and what each ending prints. None is left out."""
     forms: dict[str, list[ClaimLine]] = {}
     for line in lines:
         forms.setdefault(line.key.rpartition(".")[0], []).append(line)
-    room = max(0, limit - sum(of[0].primary for of in forms.values()))
     shown: list[str] = []
     for stem, of in forms.items():
-        if of[0].primary or room > 0:
-            room -= not of[0].primary
-            who, _, what = of[0].meaning.partition(": ")
-            endings = ", ".join(f"`.{one.key.rpartition('.')[2]}` {flat(one.printed)}" for one in of)
-            shown.append(f"- `{stem}`: {oneline(what or who, 140)}; {endings}")
-    left = len(forms) - len(shown)
-    return "\n".join(shown + ([f"[... {left} more claims left out ...]"] if left else []))
+        who, _, what = of[0].meaning.partition(": ")
+        endings = ", ".join(f"`.{one.key.rpartition('.')[2]}` {flat(one.printed)}" for one in of)
+        shown.append(f"- `{stem}`: {oneline(what or who, 140)}; {endings}")
+    return "\n".join(shown)
+
+
+def further(lines: Sequence[ClaimLine]) -> str:
+    """What else may be chosen, a line for the claims of one split, metric and arm (or pair): datasets D, levels L."""
+    found: dict[tuple[str, str, str], tuple[dict[str, None], dict[str, None]]] = {}
+    for line in lines:
+        key = ClaimKey.parse(line.key)
+        if key is None or line.listed:
+            continue
+        level = level_of(key.condition)
+        sides = [f"{arm_of(one)}@L" if level else one for one in (key.condition, key.other) if one]
+        datasets, levels = found.setdefault((key.split, key.metric, "~".join(sides)), ({}, {}))
+        datasets[key.dataset] = levels[level] = None
+    return "\n".join(
+        f"- `{'/D/'.join(name[:2])}/{name[2]}`: D of {', '.join(datasets)}"
+        + (f"; L of {', '.join(levels)}" if any(levels) else "") for name, (datasets, levels) in found.items())
 
 
 # --- arrays ---------------------------------------------------------------------------------------------------------

@@ -32,8 +32,8 @@ PROMPTS = Path(__file__).parent / "roles"
 
 FILTERS = (
     cutting.middle, cutting.files, cutting.flat, cutting.oneline, cutting.sentences, cutting.written, cutting.fence,
-    cutting.number, cutting.table, cutting.conditions, cutting.claims, cutting.effect, cutting.effects, cutting.came_to,
-    cutting.arrays, cutting.drawn, marked)
+    cutting.number, cutting.table, cutting.conditions, cutting.claims, cutting.further, cutting.effect, cutting.effects,
+    cutting.came_to, cutting.arrays, cutting.drawn, marked)
 
 
 def render(role: AnyRole, inputs: BaseModel, *, images: int = 0, loader: BaseLoader | None = None) -> Prompt:

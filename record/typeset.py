@@ -1,10 +1,12 @@
 r"""`results.tex` and the macros that print from it. This module alone writes and reads them.
 
     \result{KEY}             \setup{KEY}              in a paper's text: print a measured value, or a setting
-    \resultvalue{KEY}{TEX}   \setupvalue{KEY}{TEX}    lines of results.tex: what a key prints
+    \verdict{KEY}                                     prints a clause: a comparison with its verdict
+    \resultvalue{KEY}{TEX}   \setupvalue{KEY}{TEX}    lines of results.tex: what a key prints; so \verdictvalue
 
 The key of a claim is `split/dataset/metric/condition`, that of a paired difference
 `diff/dataset/metric/condition~other`; the form in which it is printed follows a dot (`record.claims.printing`).
+`\verdict` takes that of a difference without a form, and `hypothesis/ID` (`record.claims.clauses`).
 """
 
 from __future__ import annotations
@@ -13,11 +15,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, NamedTuple, cast
 
-Macro = Literal["result", "setup"]
+Macro = Literal["result", "setup", "verdict"]
 
-USE = re.compile(r"\\(?P<macro>result|setup)\s*\{(?P<key>[^{}]*)\}")
+USE = re.compile(r"\\(?P<macro>result|setup|verdict)\s*\{(?P<key>[^{}]*)\}")
 """A macro that prints a value, for those who need to know where it stands; others call `uses` and `filled`."""
-_LINE = re.compile(r"^\\(result|setup)value\{([^{}]*)\}\{(.*)\}[ \t\r]*$\n?", re.MULTILINE)
+_LINE = re.compile(r"^\\(result|setup|verdict)value\{([^{}]*)\}\{(.*)\}[ \t\r]*$\n?", re.MULTILINE)
 _SPECIAL = re.compile(r"[&%#_$~^{}]")
 _EXPONENT = re.compile(r"(-?)(\d+(?:\.\d+)?)e([+-])0*(\d+)")
 _ESCAPED = {char: f"\\{char}" for char in "&%#_${}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -97,7 +99,7 @@ def render(values: Mapping[Use, str | None], *, untied: bool = False) -> str:
 
     None stands for a key that is not in the record: TeX stops at it, or with `untied` prints that it is untied.
     """
-    lines = ["% Written by the program from the record. \\result{key} and \\setup{key} print what stands here."]
+    lines = ["% Written by the program from the record. \\result, \\setup and \\verdict{key} print what stands here."]
     for use, text in sorted(values.items(), key=lambda item: item[0]):
         if text is not None or untied:
             tex = r"\textbf{[untied]}" if text is None else printable(text)
@@ -115,6 +117,11 @@ def without_lines(text: str) -> str:
     return _LINE.sub("", text)
 
 
+def escaped(text: str) -> str:
+    """Plain text as TeX."""
+    return _SPECIAL.sub(lambda found: _ESCAPED[found[0]], text.replace("\\", " "))
+
+
 def printable(value: str) -> str:
     """The value as TeX that holds in text, in formulas and in captions.
 
@@ -127,7 +134,7 @@ def printable(value: str) -> str:
         factor = "" if mantissa == "1" else rf"{mantissa}\times "
         return rf"\ensuremath{{{sign}{factor}{power}}}"
     if "\\" not in value and "$" not in value:
-        value = re.sub(r"^-(?=[\d.])", "$-$", _SPECIAL.sub(lambda found: _ESCAPED[found[0]], value))
+        value = re.sub(r"^-(?=[\d.])", "$-$", escaped(value))
     return re.sub(r"\$([^$]*)\$", r"\\ensuremath{\1}", value)
 
 

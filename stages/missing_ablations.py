@@ -22,6 +22,8 @@ from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles.planning import MissingAblationsInputs
 from record.ablation import Ablation, MissingAblation
 from record.ablation_results import ablation_results, line_of
+from record.claims.clauses import clauses
+from record.claims.decisions import decisions
 from record.claims.means import winner
 from record.claims.printing import printed
 from record.events.searching import AblationsMissed, WorkDone
@@ -124,11 +126,12 @@ async def ask_reviewer(bench: Bench, client: ModelClient) -> AblationsMissed:
 
 
 def as_read(draft: Draft, state: RunState) -> Draft:
-    """A draft with the values that its result macros print, as a reader gets them."""
-    values = printed(claims_of(state).every)
+    """A draft with the values and verdicts that its macros print, as a reader gets them."""
+    found = claims_of(state)
+    values = printed(found.every) | clauses(state, decisions(state), found.differences)
 
     def value(use: Use) -> str:
-        return values.get(use.key, str(use)) if use.macro == "result" else str(use)
+        return values.get(use.key, str(use)) if use.macro != "setup" else str(use)
 
     def read(text: str) -> str:
         return filled(text, value)

@@ -1,8 +1,8 @@
 """A paper as sections of paragraphs, read from text with a sentence a line, each of which stands on the inputs.
 
-In a sentence `<r:KEY>` prints a result, `<s:KEY>` a setting, `<fig:NAME>` and `<tab:NAME>` refer to a float,
-`<figure:NAME>` and `<table:NAME>` place it, and `<citep:a,b>`, `<citet:a>` cite those of the keys that are there. A
-sentence is left out if anything that it names is not in the inputs.
+In a sentence `<r:KEY>` prints a result, `<s:KEY>` a setting, `<v:KEY>` a verdict, `<fig:NAME>` and `<tab:NAME>`
+refer to a float, `<figure:NAME>` and `<table:NAME>` place it, and `<citep:a,b>`, `<citet:a>` cite those of the keys
+that are there. A sentence is left out if anything that it names is not in the inputs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from models.roles.writing import WriteInputs
 
 _WRITTEN = {
-    "r": r"\result{%s}", "s": r"\setup{%s}", "fig": r"Figure~\ref{fig:%s}", "tab": r"Table~\ref{tab:%s}",
+    "r": r"\result{%s}", "s": r"\setup{%s}", "v": r"\verdict{%s}",
+    "fig": r"Figure~\ref{fig:%s}", "tab": r"Table~\ref{tab:%s}",
     "figure": r"\paperfigure{%s}", "table": r"\papertable{%s}", "citep": r"\citep{%s}", "citet": r"\citet{%s}"}
 _MARK = re.compile(rf"<({'|'.join(_WRITTEN)}):([^<>]+)>")
 _RANK = re.compile(r"\[(\d)\](?:\n|$)")
@@ -60,6 +61,7 @@ def _known(inputs: WriteInputs) -> dict[str, frozenset[str]]:
     """What each kind of mark may name."""
     references, tables = frozenset(one.key for one in inputs.references), frozenset(inputs.tables)
     return {"r": frozenset(line.key for line in inputs.results), "s": frozenset(line.key for line in inputs.setups),
+            "v": frozenset(one.key for one in (*inputs.decided, *inputs.comparisons)),
             "fig": frozenset(one.name for one in inputs.figures), "tab": tables, "table": tables,
             "figure": frozenset(one.name for one in inputs.figures if one.placement == "main"),
             "citep": references, "citet": references}

@@ -33,11 +33,12 @@ def outlined(inputs: OutlineInputs) -> PaperOutline:
     return PaperOutline(
         title=draft.title, sections=tuple(
             PlannedSection(
-                title=one.title, claim=_claim(one.body) or one.title, keys=_used(one.body, "result", "setup"),
+                title=one.title, claim=_claim(one.body) or one.title,
+                keys=_used(one.body, "result", "setup", "verdict"),
                 figures=_used(one.body, "paperfigure"), tables=_used(one.body, "papertable"),
                 references=_used(one.body, "citep", "citet"), tells=tuple(places.get(one.title, ())),
                 share=size / sum(sizes)) for one, size in zip(draft.sections, sizes, strict=True)),
-        abstract=PlannedAbstract(claim=_claim(draft.abstract), keys=_used(draft.abstract, "result", "setup"),
+        abstract=PlannedAbstract(claim=_claim(draft.abstract), keys=_used(draft.abstract, "result", "setup", "verdict"),
                                  tells=tuple(one.id for one in record.statements if one.abstract)))
 
 

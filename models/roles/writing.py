@@ -9,6 +9,7 @@ from models.roles.role import Role
 from record.claims.differences import Called
 from record.nouns.figures import FinalFigure
 from record.nouns.frozen import Frozen
+from record.nouns.hypotheses import Verdict
 from record.nouns.nodes import BranchStep, StageSummary
 from record.nouns.papers import Section
 
@@ -19,7 +20,7 @@ class ClaimLine(Frozen):
     key: str
     printed: str
     meaning: str
-    primary: bool = Field(default=False, description="whether it is of the plan's primary metric, which is never cut")
+    listed: bool = Field(default=True, description="whether every writer is shown it; else only where it is chosen")
 
 
 class Reference(Frozen):
@@ -33,10 +34,22 @@ class Reference(Frozen):
     abstract: str = Field(default="", description="empty where no catalogue gave one")
 
 
-class Comparison(Frozen):
-    """A paired difference that the record supports, and the words that may be used for it."""
+class Decided(Frozen):
+    """A hypothesis of the plan, and what came of it."""
 
-    key: str
+    key: str = Field(description="use as \\verdict{key}")
+    statement: str
+    verdict: Verdict
+    clause: str = Field(description="what its macro prints")
+    reason: str = Field(default="", description="why smaller effects would not matter")
+    confirmatory: bool = True
+    confirmed: bool = Field(default=True, description="on test data and fresh seeds; else it is a preview")
+
+
+class Comparison(Frozen):
+    """A paired difference that nobody registered: it is exploratory."""
+
+    key: str = Field(description="use as \\verdict{key}")
     dataset: str
     metric: str
     better: str = Field(description="condition with the better mean")
@@ -47,6 +60,8 @@ class Comparison(Frozen):
     condition: str = Field(default="", description="whose verdict it is; that of the better one where it is not said")
     note: str = Field(default="", description="what has to be told with the verdict")
     caveats: tuple[str, ...] = Field(default=(), description="what stands beside the verdict wherever it stands")
+    clause: str = Field(default="", description="what its macro prints")
+    listed: bool = Field(default=True, description="whether every writer is shown it; else only where it is chosen")
 
     @property
     def said(self) -> str:
@@ -68,7 +83,7 @@ class RequiredStatement(Frozen):
 
     id: str
     text: str = Field(description="in words, with the macros that print its numbers")
-    keys: tuple[str, ...] = Field(default=(), description="of the comparisons that it is about")
+    keys: tuple[str, ...] = Field(default=(), description="of the hypothesis or the comparisons that it is about")
     abstract: bool = Field(default=False, description="whether the abstract has to tell it as well")
 
 
@@ -78,7 +93,8 @@ class WriteInputs(Study):
     summaries: tuple[StageSummary, ...]
     results: tuple[ClaimLine, ...] = Field(description="use as \\result{key}")
     setups: tuple[ClaimLine, ...] = Field(description="use as \\setup{key}")
-    comparisons: tuple[Comparison, ...]
+    decided: tuple[Decided, ...] = Field(default=(), description="every hypothesis of the plan, use as \\verdict{key}")
+    comparisons: tuple[Comparison, ...] = Field(description="use as \\verdict{key}")
     figures: tuple[FinalFigure, ...] = Field(description="place with \\paperfigure{name}, refer with \\ref{fig:name}")
     tables: tuple[str, ...] = Field(description="place with \\papertable{name}, refer with \\ref{tab:name}")
     references: tuple[Reference, ...] = Field(description="cite with \\citep{key} or \\citet{key}")
@@ -100,7 +116,8 @@ class PlannedSection(Frozen):
 
     title: str
     claim: str = Field(description="one sentence: what a reader knows after it")
-    keys: tuple[str, ...] = Field(default=(), description="of results and settings that it prints, with their suffix")
+    keys: tuple[str, ...] = Field(default=(), description=(
+        "that it prints: results with their suffix, settings, and verdicts"))
     figures: tuple[str, ...] = Field(default=(), description="that it places")
     tables: tuple[str, ...] = Field(default=(), description="that it places")
     references: tuple[str, ...] = Field(default=(), description="that it cites")
@@ -146,6 +163,7 @@ class SectionInputs(Frozen):
     written: tuple[Section, ...] = Field(default=(), description="the sections before these, as they were written")
     results: tuple[ClaimLine, ...] = ()
     setups: tuple[ClaimLine, ...] = ()
+    decided: tuple[Decided, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     figures: tuple[FinalFigure, ...] = ()
     tables: tuple[str, ...] = ()

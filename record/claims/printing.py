@@ -26,8 +26,7 @@ def printed(claims: Iterable[Claim]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for claim in claims:
         digits = decimals(claim)
-        number = [_number(value, digits) for value in (claim.mean, claim.sd, claim.low, claim.high)]
-        mean, sd, low, high = number
+        mean, sd, low, high = (number(value, digits) for value in (claim.mean, claim.sd, claim.low, claim.high))
         texts |= {
             f"{claim.key}.mean": mean, f"{claim.key}.sd": sd, f"{claim.key}.low": low, f"{claim.key}.high": high,
             f"{claim.key}.n": str(claim.n),
@@ -36,11 +35,11 @@ def printed(claims: Iterable[Claim]) -> dict[str, str]:
         }
         if isinstance(claim, Difference):
             over = claim.over_examples
-            ends = [_number(end, digits) for end in (over.low, over.high)] if over is not None else ["n/a"]
+            ends = [number(end, digits) for end in (over.low, over.high)] if over is not None else ["n/a"]
             texts |= {
                 f"{claim.key}.ci_examples": "n/a" if "n/a" in ends else f"[{', '.join(ends)}]",
                 f"{claim.key}.p": _probability(claim.p), f"{claim.key}.p_adjusted": _probability(claim.p_adjusted),
-                f"{claim.key}.mde": _number(claim.detectable, digits)}
+                f"{claim.key}.mde": number(claim.detectable, digits)}
     return texts
 
 
@@ -74,7 +73,8 @@ def decimals(claim: Claim) -> int:
     return digits
 
 
-def _number(value: float | None, digits: int) -> str:
+def number(value: float | None, digits: int) -> str:
+    """A value as TeX with so many digits after the point."""
     if value is None:
         return "n/a"
     text = f"{value:.{digits}f}"

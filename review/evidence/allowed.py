@@ -6,7 +6,7 @@ it, and redefine what it does.
 
 from __future__ import annotations
 
-VALUES = frozenset({"result", "setup"})
+VALUES = frozenset({"result", "setup", "verdict"})
 CITES = frozenset({"cite", "citep", "citet", "citealp", "citealt", "citeauthor"})
 FLOATS = frozenset({"paperfigure", "papertable"})
 KEYED = VALUES | CITES | FLOATS | {"ref", "rec", "begin", "end"}

@@ -1,6 +1,6 @@
 """The binder over a draft's source: every number, figure and citation is tied to evidence, or it is a violation.
 
-What it does not guarantee: that every sentence says what its value shows; `review.evidence.words` reads some.
+What it does not guarantee: that every sentence says what its value shows; `compared` reads those that compare arms.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from record.nouns.papers import Draft
 from record.typeset import ClaimKey, Use
 from review.evidence import allowed, numbers, spelled
 from review.evidence.bold import bold_wrong
+from review.evidence.compared import unbound
 from review.evidence.scan import BLANK, CITE, KEY, Scanned, scan
 from review.evidence.violations import Evidence, Kind, Violation
-from review.evidence.words import WordsRead, read_words
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,7 @@ def check_draft(draft: Draft, evidence: Evidence) -> tuple[Violation, ...]:
                    Piece(f"section {section.title!r}", scan(section.body))]
     pieces += [Piece(f"caption of {name}", scan(caption, inline=True))
                for name, caption in sorted(draft.captions.items())]
-    plain = [_words_of(piece, evidence) for piece in pieces]
-    read = read_words([(piece.scanned, list(spelled.ratios(text)))
-                       for piece, text in zip(pieces, plain, strict=True)], evidence)
-    found = [one for piece, text, words in zip(pieces, plain, read, strict=True)
-             for one in _check(piece, evidence, text, words)]
+    found = [one for piece in pieces for one in _check(piece, evidence)]
     return (*found, *_floats(draft, pieces, evidence), *_unshown(draft, pieces, evidence))
 
 
@@ -68,17 +64,18 @@ def used_keys(texts: Iterable[str], commands: frozenset[str] = allowed.VALUES) -
 # --- one piece ------------------------------------------------------------------------------------------------------
 
 
-def _check(piece: Piece, evidence: Evidence, plain: str, words: WordsRead) -> Iterator[Violation]:
+def _check(piece: Piece, evidence: Evidence) -> Iterator[Violation]:
+    plain = _words_of(piece, evidence)
     for problem in piece.scanned.problems:
         yield piece.violation(problem.kind, problem.at, problem.fix)
     yield from _keys(piece, evidence)
     yield from _typed(piece, evidence)
-    for found in (*spelled.numbers_in_words(plain, spelled.counted(evidence)), *words.ratios):
+    for found in (*spelled.numbers_in_words(plain, spelled.counted(evidence)), *spelled.ratios(plain)):
         yield piece.violation("word", found.at, rf"{found.words!r} is a number in words: print it with "
                                                 r"\result{key} or \setup{key}, or leave it out")
     yield from bold_wrong(piece.scanned.source, evidence, piece.where)
-    for one in words.refused:
-        yield piece.violation("claim", one.at, f"{one.words!r}: {one.why}")
+    for one in unbound(piece.scanned, evidence):
+        yield piece.violation("claim", one.start, one.why)
 
 
 def _words_of(piece: Piece, evidence: Evidence) -> str:
@@ -91,6 +88,7 @@ def _keys(piece: Piece, evidence: Evidence) -> Iterator[Violation]:
     labels = {f"fig:{name}" for name in evidence.figures} | {f"tab:{name}" for name in evidence.tables}
     keys: dict[str, tuple[frozenset[str], Kind]] = {
         "result": (frozenset(evidence.results), "key"), "setup": (frozenset(evidence.setups), "key"),
+        "verdict": (frozenset(evidence.verdicts), "key"),
         "paperfigure": (evidence.figures, "figure"), "papertable": (evidence.tables, "table"),
         "ref": (frozenset(labels), "reference"), **dict.fromkeys(allowed.CITES, (evidence.cites, "citation"))}
     for use in piece.scanned.uses:

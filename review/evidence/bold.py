@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from record.ladder import RUNGS
 from record.nouns.data import arm_of, level_of
-from record.typeset import ClaimKey, uses
+from record.typeset import ClaimKey, uses, without_form
 from review.evidence.violations import Evidence, Violation, shows_difference
 
 _BOLD = re.compile(r"\\(?:textbf|mathbf|boldsymbol|pmb)\s*\{|\\bfseries\b|\\bf\b")
@@ -54,14 +54,15 @@ def _group(text: str, at: int) -> str:
 
 def _not_the_winner(key: ClaimKey, shown: frozenset[str], evidence: Evidence) -> str:
     """Why a claim is not the winner of its place; empty where it is, and for keys that the ledger does not hold."""
-    if key.claim not in evidence.values:
+    ledger = {without_form(text) for text in evidence.results}
+    if key.claim not in ledger:
         return ""
     if key.other:
         found = next((one for one in evidence.comparisons if one.key == key.claim), None)
         return "" if found is None or shows_difference(found) else f"the ledger says {found.verdict!r} of it"
     wins = {one.worse for one in evidence.comparisons
             if (one.dataset, one.metric, one.better) == key[1:4] and shows_difference(one)}
-    others = [one for text in shown or evidence.values if (one := ClaimKey.parse(text)) is not None]
+    others = [one for text in shown or ledger if (one := ClaimKey.parse(text)) is not None]
     rivals = {one.condition for one in others if one[:3] == key[:3] and not one.other
               and level_of(one.condition) == level_of(key.condition) and one.condition != key.condition
               and one.condition not in RUNGS}

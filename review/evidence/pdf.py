@@ -5,8 +5,8 @@ counters print letters, and there is no bibliography. Any digit or number in wor
 was typed by somebody, and is a violation unless it is a literal, a right count or stands in a name from the data plan.
 Of the real PDF it checks that the values of the record are what is printed.
 
-What it does not guarantee: anything about what is drawn inside a figure; that a sentence is true (its keys are gone
-here: `review.evidence.words` reads the source); that what looks bold is, since only the sources are read for that.
+What it does not guarantee: anything about what is drawn inside a figure; that a sentence is true (its keys are
+gone here); that what looks bold is, since only the sources are read for that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from review.evidence.bold import bold_wrong
 from review.evidence.violations import Evidence, Kind, Violation
 
 CHECK = r"""\AddToHook{begindocument/end}{%
-  \def\result#1{N}\def\setup#1{N}\def\rec#1{N}%
+  \def\result#1{N}\def\setup#1{N}\def\verdict#1{N}\def\rec#1{N}%
   \renewcommand\includegraphics[2][]{\fbox{F}}%
   \renewcommand\thepage{p}\renewcommand\thesection{S}\renewcommand\thesubsection{S}%
   \renewcommand\thesubsubsection{S}\renewcommand\thefigure{F}\renewcommand\thetable{T}%
@@ -77,7 +77,7 @@ async def _check_copy(folder: Path, timeout: float) -> str | Violation:
 
 def tex_error(output: str) -> str:
     """The first error that TeX printed, on one line."""
-    for macro, why in (("KeyIsNotInResultsTex", "a \\result or \\setup names a key that is not in the record"),
+    for macro, why in (("KeyIsNotInResultsTex", "a \\result, \\setup or \\verdict names no key of the record"),
                        ("FloatIsNotInFloatsTex", "a \\paperfigure or \\papertable names a float that there is not")):
         if f"\\{macro}" in output:
             place = re.search(r"^(?:\./)?([\w.-]+:\d+: )", output, re.MULTILINE)

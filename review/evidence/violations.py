@@ -41,23 +41,14 @@ def shows_difference(one: Comparison) -> bool:
     return one.verdict not in ("no measurable difference", "unknown")
 
 
-class Value(Frozen):
-    """The mean of a claim or a paired difference, with its 95 % interval; no bounds where it has none."""
-
-    mean: float
-    low: float | None = None
-    high: float | None = None
-
-
 @dataclass(frozen=True)
 class Evidence:
     """All that a draft may lean on. `results` and `setups` map a full key to the TeX text that prints it.
 
     `names` are titles from the data plan (datasets, arms, levels); one without a letter in it is ignored, since it
-    would let any number pass. `values` has the means behind the keys of results, by key without its form; `plan` and
-    `facts` say what things are called, which arm plays which role, and which metric is better when it is lower: without
-    them words are held against the comparisons' names alone. `appendix` has the figures that the program places there,
-    `tabled`, for each table, the claims that it prints.
+    would let any number pass. `verdicts` has the clauses of `\\verdict`, `found` the verdicts behind them; `plan` and
+    `facts` say what things are called: without them comparisons in words are not seen. `appendix` has the figures that
+    the program places there, `tabled`, for each table, the claims that it prints.
     """
 
     results: Mapping[str, str]
@@ -69,11 +60,12 @@ class Evidence:
     literals: tuple[str, ...] = LITERALS
     names: tuple[str, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
-    values: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    verdicts: Mapping[str, str] = field(default_factory=dict[str, str])
+    found: Mapping[str, str] = field(default_factory=dict[str, str])
     plan: DataPlan | None = None
     facts: tuple[DatasetFacts, ...] = ()
     tabled: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
     def value(self, use: Use) -> str | None:
         """The TeX text that a macro prints; None where the record has no such key."""
-        return (self.results if use.macro == "result" else self.setups).get(use.key)
+        return {"result": self.results, "setup": self.setups, "verdict": self.verdicts}[use.macro].get(use.key)

@@ -11,7 +11,9 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from literature.library import Entry
-from models.roles.writing import ClaimLine, Comparison, WriteInputs
+from models.roles.writing import ClaimLine, Comparison, Decided, WriteInputs
+from record.claims.clauses import clauses
+from record.claims.decisions import decisions
 from record.claims.differences import Difference, differences
 from record.claims.means import (
     MINIMUM_REPLICATES,
@@ -21,15 +23,17 @@ from record.claims.means import (
     winner,
 )
 from record.claims.printing import printed, setups
+from record.estimands import metric_of, places_of
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source
 from record.ladder import RUNGS, reference_claims
 from record.nouns.data import DataPlan, arm_of, level_of
 from record.nouns.figures import FinalFigure
+from record.nouns.hypotheses import Decision
 from record.nouns.papers import Draft
 from record.source import code_of
 from record.typeset import as_read
-from review.evidence import LITERALS, Evidence, Value, claims_in, used_keys
+from review.evidence import LITERALS, Evidence, claims_in, used_keys
 from stages.digests import lines_of
 from stages.paper.appendix import appendix, disclosures
 from stages.paper.citations import library_of, reference
@@ -44,8 +48,6 @@ from stages.summaries import branch, for_paper
 SHOWN = {"mean": "mean", "pm": "mean and standard deviation", "ci": "95 % interval of the mean", "n": "replicates"}
 """The forms of a claim that a writer is offered, and what they print."""
 DETECTABLE = {"mde": "smallest true difference that would have been found in four of five such studies"}
-OF_CONFIRMATORY = {"ci_examples": "95 % interval over test examples", "p_adjusted": "p, corrected", **DETECTABLE}
-"""Further forms of differences that the data plan asked for; others have too many to list them all."""
 
 AClaim = TypeVar("AClaim", bound=Claim)
 
@@ -109,12 +111,28 @@ class Material:
                       self.claims.differences)
 
     @cached_property
+    def decisions(self) -> tuple[Decision, ...]:
+        """What came of the plan's hypotheses."""
+        return decisions(self.state)
+
+    @cached_property
+    def clauses(self) -> dict[str, str]:
+        """What `\\verdict` prints, by key."""
+        return clauses(self.state, self.decisions, self.claims.differences)
+
+    @cached_property
+    def asked(self) -> Asked:
+        return asked(self.plan, self.claims.differences)
+
+    @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
         """Every difference as the writer and the binder know it."""
         return tuple(Comparison(
             key=one.key, dataset=one.dataset, metric=one.name, better=one.better,
             worse=one.other if one.better == one.condition else one.condition, equal=one.mean == 0, verdict=one.called,
-            n=one.n, condition=one.condition, note=_note(one), caveats=one.caveats) for one in self.claims.differences)
+            n=one.n, condition=one.condition, note=_note(one), caveats=one.caveats,
+            clause=as_read(self.clauses[one.key]), listed=one.key in self.asked.differences)
+            for one in self.claims.differences)
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -128,7 +146,8 @@ class Material:
             tables=frozenset(table.name for table in self.tables),
             names=tuple(dict.fromkeys(text for text in (*names, *plan.conditions) if text)),
             comparisons=self.comparisons, plan=plan, facts=facts,
-            values={one.key: Value(mean=one.mean, low=one.low, high=one.high) for one in self.claims.every},
+            verdicts=self.clauses, found={**{one.key: one.verdict for one in self.decisions},
+                                          **{one.key: one.called for one in self.claims.differences}},
             tabled={table.name: claims_in(table.tabular) for table in self.tables})
 
 
@@ -138,9 +157,13 @@ def write_inputs(material: Material) -> WriteInputs:
     assert state.started is not None
     best = state.nodes[winner(state) or ""]
     wanted = _wanted(plan, material.claims.differences)
-    results = _lines(plan, [*material.claims.means, *wanted])
+    results = _lines(plan, [*material.claims.means, *wanted], material.asked)
     by_key = {one.key: one for one in material.comparisons}
     comparisons = tuple(by_key[one.key] for one in wanted)
+    decided = tuple(Decided(
+        key=one.key, statement=one.hypothesis.statement, verdict=one.verdict, reason=one.hypothesis.reason,
+        confirmatory=one.hypothesis.confirmatory, confirmed=one.confirmed, clause=as_read(material.clauses[one.key]))
+        for one in material.decisions)
     sentences = (material.isolation, *disclosures(state, material.claims.means))
     return WriteInputs(
         idea=state.started.idea, data_plan=plan, facts=state.datasets, results=results, branch=branch(state, best.id),
@@ -148,11 +171,12 @@ def write_inputs(material: Material) -> WriteInputs:
                         if stage.summary is not None),
         setups=tuple(ClaimLine(key=key, printed=text, meaning=key.replace(".", " "))
                      for key, text in material.evidence.setups.items()),
-        comparisons=comparisons, figures=material.figures, tables=tuple(table.name for table in material.tables),
+        decided=decided, comparisons=comparisons, figures=material.figures,
+        tables=tuple(table.name for table in material.tables),
         references=tuple(map(reference, material.library)), literals=LITERALS,
         page_limit=material.template.page_limit, context=lines_of(state.context), winner_plan=best.plan,
         winner_code=code_of(read_source(material.folder.source(best.id))), disclosures=sentences,
-        statements=(*of_rungs(state), *to_report(plan, comparisons, sentences, {line.key for line in results})))
+        statements=(*of_rungs(state), *to_report(plan, decided, comparisons, sentences)))
 
 
 def parts_for(material: Material, draft: Draft, *, refused: bool = False) -> PaperParts:
@@ -180,17 +204,41 @@ def statistics_of(material: Material, datasets: Sequence[str], most: int = 24) -
                  f"{as_read(texts[f'{one.key}.pm'])} over {one.n}" for one in found)
 
 
-def _lines(plan: DataPlan, claims: Sequence[Claim]) -> tuple[ClaimLine, ...]:
+class Asked(NamedTuple):
+    """What a paper is about, and its writers are shown in any case: keys of differences and of means."""
+
+    differences: frozenset[str]
+    means: frozenset[tuple[str, str, str]]
+    """(dataset, metric, condition)"""
+
+
+def asked(plan: DataPlan, found: Sequence[Difference]) -> Asked:
+    """The cells that hypotheses read; and of method and baseline, in the primary metric, what no hypothesis covers."""
+    read: list[set[tuple[str, str, str]]] = []
+    for one in plan.hypotheses:
+        cells: set[tuple[str, str, str]] = set()
+        for effect in (*one.effects, *one.alternatives):
+            metric = metric_of(effect, plan)
+            cells |= {(place.dataset, metric.name, f"{place.arm}@{place.level}" if place.level else place.arm)
+                      for place in places_of(effect.estimand, plan, metric)}
+        read.append(cells)
+    roles = {arm.name: arm.role for arm in plan.arms}
+    left = [one for one in found if one.name == plan.primary.name and roles.get(one.arm) == "method" and not any(
+        {(one.dataset, one.name, side) for side in (one.condition, one.other)} <= cells for cells in read)]
+    beside = {(one.dataset, one.name, side) for one in left for side in (one.condition, one.other)}
+    return Asked(frozenset(one.key for one in left), frozenset(beside.union(*read)))
+
+
+def _lines(plan: DataPlan, claims: Sequence[Claim], wanted: Asked) -> tuple[ClaimLine, ...]:
     texts = printed(claims)
     found: list[ClaimLine] = []
     for claim in _wanted(plan, claims):
-        forms = SHOWN
-        if isinstance(claim, Difference) and claim.family == "confirmatory":
-            forms = SHOWN | OF_CONFIRMATORY
-        elif isinstance(claim, Difference) and claim.called == "no measurable difference":
-            forms = SHOWN | DETECTABLE
+        paired = isinstance(claim, Difference)
+        forms = SHOWN | DETECTABLE if paired and claim.called == "no measurable difference" else SHOWN
+        listed = claim.key in wanted.differences if paired else (
+            claim.arm in RUNGS or (claim.dataset, claim.name, claim.condition) in wanted.means)
         found += [ClaimLine(key=f"{claim.key}.{form}", printed=texts[f"{claim.key}.{form}"],
-                            meaning=f"{meaning}: {_meaning(plan, claim)}", primary=claim.name == plan.primary.name)
+                            meaning=f"{meaning}: {_meaning(plan, claim)}", listed=listed)
                   for form, meaning in forms.items()]
     return tuple(found)
 

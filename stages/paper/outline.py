@@ -1,13 +1,13 @@
 """What a paper has to report, and its outline held to that and to the record: what is wrong, its repair, and what its
 sections see.
 
-To be reported is every outcome of the comparisons, good or bad, and what a reader must learn of the run. Checked is
+To be reported is what came of every hypothesis, good or bad (of a plan without any, every outcome of the primary
+comparison), and what a reader must learn of the run. Checked is
 that all of it is planned somewhere, that all an outline names exists, and that every figure and the main table have
 their one place and no other table has two. The appendix prints what no table does. The reflector learns of a draft that
-prints no value of an outcome that speaks against the method.
+leaves out a verdict.
 
-What it does not guarantee: that an outline makes a good paper, or that the sentences say it well; `review.evidence`
-holds the words of a sentence to its verdict, where it finds one.
+What it does not guarantee: that an outline makes a good paper, or that the sentences say it well.
 """
 
 from __future__ import annotations
@@ -16,17 +16,22 @@ import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from models.roles.writing import Comparison, PaperOutline, PlannedSection, RequiredStatement, SectionInputs, WriteInputs
-from record.claims.differences import Called
+from models.roles.writing import (
+    Comparison,
+    Decided,
+    PaperOutline,
+    PlannedSection,
+    RequiredStatement,
+    SectionInputs,
+    WriteInputs,
+)
 from record.fold.state import RunState
 from record.ladder import RUNGS, beaten_by
 from record.nouns.data import DataPlan, arm_of, level_of
 from record.nouns.papers import Draft, Section
-from record.typeset import ClaimKey, Use, uses, without_form
+from record.typeset import ClaimKey, uses, without_form
 from stages.paper.latex import recorded, words
 
-_ORDER: tuple[Called, ...] = ("improved", "worsened", "no measurable difference", "unknown")
-_AGAINST: tuple[Called, ...] = ("worsened", "no measurable difference")
 TAKEN = ("abstract", "title")
 """What a section may not be called: edits name the parts of a draft by these."""
 SHARES = (0.8, 1.2)
@@ -41,7 +46,7 @@ def checked(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, t
     """
     in_text = [one.name for one in inputs.figures if one.placement == "main"]
     known = {  # what each field of a section may name
-        "keys": frozenset(line.key for line in (*inputs.results, *inputs.setups)),
+        "keys": frozenset(line.key for line in (*inputs.results, *inputs.setups, *inputs.decided, *inputs.comparisons)),
         "figures": frozenset(one.name for one in inputs.figures), "tables": frozenset(inputs.tables),
         "references": frozenset(one.key for one in inputs.references),
         "tells": frozenset(one.id for one in inputs.statements)}
@@ -140,6 +145,7 @@ def section_inputs(inputs: WriteInputs, outline: PaperOutline, asked: tuple[str,
         inputs=inputs, outline=outline, asked=asked, abstract=last, written=written, statements=items,
         results=tuple(line for line in inputs.results if without_form(line.key) in claims),
         setups=tuple(line for line in inputs.setups if line.key in keys),
+        decided=tuple(one for one in inputs.decided if one.key in claims),
         comparisons=tuple(one for one in inputs.comparisons if one.key in claims),
         figures=tuple(one for one in inputs.figures if one.name in used["figures"]),
         tables=tuple(name for name in inputs.tables if name in used["tables"]),
@@ -154,32 +160,21 @@ def taken(asked: Sequence[str], answered: Sequence[Section]) -> tuple[Section, .
     return tuple(Section(title=title, body=found.get(title.lower(), "").strip()) for title in asked)
 
 
-def to_report(plan: DataPlan, comparisons: Sequence[Comparison], disclosures: Iterable[str],
-              results: Collection[str]) -> tuple[RequiredStatement, ...]:
-    """What has to be reported, the primary comparison first. `results` are the keys that print."""
-    groups: dict[tuple[str, str, str], list[Comparison]] = {}
-    for one in comparisons:
-        groups.setdefault((one.metric, arm_of(one.subject), arm_of(one.partner)), []).append(one)
-    primary: list[RequiredStatement] = []
-    others: list[RequiredStatement] = []
-    for (metric, arm, other), found in groups.items():
-        if metric == plan.primary.name and _is_method(plan, arm):
-            primary += [_item(plan, [one for one in found if one.dataset == name], results, f"primary-{name}",
-                              abstract=True) for name in dict.fromkeys(one.dataset for one in found)]
-        elif _is_method(plan, arm):
-            others.append(_item(plan, found, results, f"metric-{metric}-{other}"))
-        elif metric == plan.primary.name:
-            others.append(_item(plan, found, results, f"ablation-{arm}"))
-    disclosed = [RequiredStatement(id=f"told-{n}", text=text) for n, text in enumerate(disclosures, 1) if text]
-    outcomes = {one.verdict for one in comparisons
-                if one.metric == plan.primary.name and _is_method(plan, arm_of(one.subject))}
-    text = "The primary metric improved nowhere: that the method is better was not borne out"
-    if not outcomes:
-        text = "The record holds no paired comparison of the primary metric, so no effect may be claimed"
-    elif outcomes == {"unknown"}:
-        text = "The replicates leave the primary metric open everywhere: nothing is shown for or against the hypothesis"
-    hypothesis = [] if "improved" in outcomes else [RequiredStatement(id="hypothesis", text=text, abstract=True)]
-    return (*primary, *hypothesis, *others, *disclosed)
+def to_report(plan: DataPlan, decided: Sequence[Decided], comparisons: Sequence[Comparison],
+              disclosures: Iterable[str]) -> tuple[RequiredStatement, ...]:
+    """What has to be reported, what was registered first."""
+    told = [RequiredStatement(id=one.key.replace("/", "-"), keys=(one.key,), abstract=one.confirmatory, text=(
+        f"{one.statement} {one.verdict.capitalize()}{'' if one.confirmatory else ', exploratory'}: "
+        f"\\verdict{{{one.key}}}")) for one in decided]
+    places: dict[tuple[str, str, str], list[Comparison]] = {}
+    for one in comparisons if not decided else ():
+        if one.metric == plan.primary.name and _is_method(plan, arm_of(one.subject)):
+            places.setdefault((one.dataset, arm_of(one.subject), arm_of(one.partner)), []).append(one)
+    told += [_item(found, "-".join(("primary", *place))) for place, found in places.items()]
+    if not told:
+        told = [RequiredStatement(id="hypothesis", abstract=True, text=(
+            "The record holds no paired comparison of the primary metric, so no effect may be claimed"))]
+    return (*told, *(RequiredStatement(id=f"told-{n}", text=text) for n, text in enumerate(disclosures, 1) if text))
 
 
 def is_disclosure(one: RequiredStatement) -> bool:
@@ -188,41 +183,27 @@ def is_disclosure(one: RequiredStatement) -> bool:
 
 
 def unreported(draft: Draft, inputs: WriteInputs) -> Iterator[str]:
-    """Complaints on primary outcomes against the method of which no section prints a value, and on rungs of the ladder
-    that beat every arm and of which the abstract prints none."""
+    """Complaints on hypotheses that abstract or sections leave out, and on rungs of the ladder that beat every arm and
+    of which the abstract prints none."""
     for item in untold(draft, inputs.statements):
         yield f"the abstract prints no value of {item.id}, which it has to tell: {item.text}"
-    printed = {use for section in draft.sections for use in uses(section.body)}
-    claims = {key.claim for use in printed if (key := ClaimKey.parse(use.key)) is not None}
-    verdicts = {one.key: one.verdict for one in inputs.comparisons}
-    results = {line.key for line in inputs.results}
+    told = {where: {use.key for use in uses(text) if use.macro == "verdict"} for where, text in (
+        ("the abstract", draft.abstract), ("no section", "\n".join(section.body for section in draft.sections)))}
     for item in inputs.statements:
-        against = [key for key in item.keys if item.abstract and verdicts.get(key) in _AGAINST]
-        sizes = [Use("result", f"{key}.mde") for key in against
-                 if verdicts[key] == "no measurable difference" and f"{key}.mde" in results]
-        if against and claims.isdisjoint(against):
-            yield (f"no section prints a value of {item.id}, {item.text}: tell it in the results, with its difference, "
-                   f"as \\result{{{against[0]}.ci}}")
-        elif sizes and printed.isdisjoint(sizes):
-            yield (f"{item.id} has no measurable difference, and no section prints how large a one could have gone "
-                   f"unseen, as {sizes[0]}")
+        if item.id.startswith("hypothesis-"):
+            macro = f"\\verdict{{{item.keys[0]}}}"
+            if item.abstract and told["the abstract"].isdisjoint(item.keys):
+                yield f"the abstract does not tell {item.id}: say it with {macro}"
+            if told["no section"].isdisjoint(item.keys):
+                yield f"no section tells {item.id}: say it in the results with {macro}"
 
 
-def _item(plan: DataPlan, found: Sequence[Comparison], results: Collection[str], name: str, *,
-          abstract: bool = False) -> RequiredStatement:
-    several = len({one.dataset for one in found}) > 1
-    places: dict[str, list[str]] = {}
-    for one in sorted(found, key=lambda one: _ORDER.index(one.verdict)):
-        smallest = f"{one.key}.mde"
-        undetected = abstract and one.verdict == "no measurable difference" and smallest in results
-        parts = (one.dataset if several else "", level_of(one.subject),
-                 f"(a difference below \\result{{{smallest}}} would have gone unseen)" if undetected else "")
-        places.setdefault(one.said, []).append(" ".join(part for part in parts if part))
-    verdicts = [f"{verdict} {', '.join(of)}".strip() for verdict, of in places.items()]
-    metric = next((one.title or one.name for one in plan.metrics if one.name == found[0].metric), found[0].metric)
-    return RequiredStatement(id=name, abstract=abstract, keys=tuple(one.key for one in found), text=(
-        f"{metric}{'' if several else f' on {found[0].dataset}'}, {arm_of(found[0].subject)} against "
-        f"{arm_of(found[0].partner)}: {'; '.join(verdicts)}"))
+def _item(found: Sequence[Comparison], name: str) -> RequiredStatement:
+    """The outcome of one pair of arms on one dataset, level by level."""
+    first = found[0]
+    return RequiredStatement(id=name, abstract=True, keys=tuple(one.key for one in found), text=(
+        f"{first.metric} on {first.dataset}, {arm_of(first.subject)} against {arm_of(first.partner)}: "
+        + "; ".join(f"{level_of(one.subject) or 'in all'}: {one.said}, \\verdict{{{one.key}}}" for one in found)))
 
 
 def _is_method(plan: DataPlan, arm: str) -> bool:

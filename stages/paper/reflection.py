@@ -84,14 +84,13 @@ def reflect_inputs(bench: Bench, before: Sequence[Drafted], k: int, *, news: tup
     base = best_of(before)
     seen = bench.state.figures_seen.get(base.round)
     inputs, draft = write_inputs(material_of(bench, k)), base.draft
-    # Of the record it needs the primary metric, and what the draft or a finding about it names.
+    # Of the record it needs what the paper is about, and what the draft or a finding about it names.
     text = "\n".join((*draft.texts, *base.violations, *base.complaints, *news,
                       *(key for s in inputs.statements for key in s.keys)))
-    primary = inputs.data_plan.primary.name
     return ReflectInputs(
         inputs=inputs, draft=draft, pages=base.pages, over=base.over,
-        results=tuple(line for line in inputs.results if line.primary or without_form(line.key) in text),
-        comparisons=tuple(one for one in inputs.comparisons if one.metric == primary or one.key in text),
+        results=tuple(line for line in inputs.results if line.listed or without_form(line.key) in text),
+        comparisons=tuple(one for one in inputs.comparisons if one.listed or one.key in text),
         violations=base.violations, complaints=base.complaints,
         compile_findings=tuple(one.text for one in base.findings if one.by_edit),
         lengths=lengths(draft, base.pages),

@@ -34,8 +34,8 @@ MOST_FILES, MOST_BYTES = 60, 8_000_000
 _FORBIDDEN = re.compile(
     r"\\(?:write\s*18|ShellEscape|directlua|openin|openout)\b|\\input\s*\{?\s*[|/~]|\\(?:input|include)\s*\{[^}]*\.\./")
 _OURS = re.compile(
-    r"\\(?:[gex]?def|let|\w*[nN]ewcommand|\w*DocumentCommand|DeclareRobustCommand)\s*\*?\s*\{?\s*\\(?:result|setup|rec"
-    r"|resultvalue|setupvalue|maintextends|paperfigure|papertable|placefloat|definefloat)(?![a-zA-Z@])")
+    r"\\(?:[gex]?def|let|\w*[nN]ewcommand|\w*DocumentCommand|DeclareRobustCommand)\s*\*?\s*\{?\s*\\(?:result|setup|verdict"
+    r"|rec|resultvalue|setupvalue|verdictvalue|maintextends|paperfigure|papertable|placefloat|definefloat)(?![a-zA-Z@])")
 _COMMENT = re.compile(r"(?<!\\)%.*")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.cutting import arrays, claims, drawn, table
+from models.cutting import arrays, claims, drawn, further, table
 from models.render import render
 from models.roles.assessing import FEEDBACK
 from models.roles.figures import FIGURE_REVIEW, ArrayBrief, FigureReviewInputs, Range
@@ -57,13 +57,12 @@ def test_values_stand_beside_those_of_the_parent_and_equal_ones_are_told_once() 
     assert render(FEEDBACK, feedback).user.count("0.812346") == 1
 
 
-def test_no_claim_of_the_primary_metric_is_left_out() -> None:
-    lines = [ClaimLine(key=f"{name}/{k}.mean", printed="0.1", meaning="mean: it", primary=name == "accuracy")
-             for name in ("brier", "accuracy") for k in range(300)]
-    shown = claims(lines, 100)
-    assert shown.count("`accuracy/") == 300 and "`brier/" not in shown
-    assert shown.endswith("[... 300 more claims left out ...]")
-    assert claims(lines[:300], 100).count("`brier/") == 100
+def test_no_claim_is_left_out_and_what_may_be_chosen_is_told_in_few_lines() -> None:
+    lines = [ClaimLine(key=f"test/d{k}/{name}/a@l{k % 2}.mean", printed="0.1", meaning="mean: it",
+                       listed=name == "accuracy") for name in ("brier", "accuracy") for k in range(300)]
+    assert claims(lines).count("\n") == 599
+    [line] = further(lines).splitlines()
+    assert line.startswith("- `test/D/brier/a@L`: D of d0, d1, ") and line.endswith("; L of l0, l1")
 
 
 def test_markers_of_one_point_share_a_line_and_what_is_left_out_is_said() -> None:

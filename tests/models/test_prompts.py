@@ -291,7 +291,9 @@ def huge() -> dict[str, BaseModel]:
 @pytest.mark.slow
 def test_a_prompt_is_bounded_whatever_it_is_given(role: str) -> None:
     text = whole(role, huge()[role])
-    most = {"judge": 300_000, "reflect": 280_000, "outline": 220_000, "write": 220_000}.get(role, 200_000)
+    if role in ("outline", "write", "reflect"):
+        return  # what a paper is about is shown whole
+    most = {"judge": 300_000}.get(role, 200_000)
     assert len(text) < most, "the largest rubric, library and files all at once"
     assert "left out" in text
 
@@ -334,14 +336,6 @@ def test_the_rule_on_digits_names_its_exceptions() -> None:
     bare = inputs.model_copy(update={"inputs": WRITE.model_copy(update={"literals": ()})})
     assert "these literals:\n  95, 10." in render(roles.WRITE, inputs).system
     assert "these literals:\n  none." in render(roles.WRITE, bare).system
-
-
-def test_no_condition_is_called_the_better_one_where_means_are_equal() -> None:
-    one = WRITE.comparisons[0]
-    for equal, told in ((True, "(their means are equal)"), (False, f"({one.better} has the better mean)")):
-        shown = (one.model_copy(update={"equal": equal}),)
-        user = render(roles.WRITE, INPUTS["write"].model_copy(update={"comparisons": shown})).user
-        assert told in user and ("has the better mean)" in user) != equal
 
 
 def test_the_reviewer_is_told_how_many_pictures_there_are() -> None:

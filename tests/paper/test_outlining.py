@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.offline.writing import outlined
-from models.roles.writing import OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, WriteInputs
+from models.roles.writing import Decided, OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, WriteInputs
 from record.nouns.figures import FinalFigure
 from record.nouns.papers import Section
 from stages.paper.findings import lengths, too_thin
@@ -35,11 +35,14 @@ def inputs_of(verdict: Verdict = "no measurable difference", better: bool = True
     keys = tuple(line.model_copy(update={"key": f"{line.key.removesuffix('.ci')}.mde"}) for line in given.results
                  if line.key.startswith("diff/") and line.key.endswith(".ci"))
     given = given.model_copy(update={"results": (*given.results, *keys)})
-    told = to_report(given.data_plan, given.comparisons, given.disclosures, {line.key for line in given.results})
+    told = to_report(given.data_plan, given.decided, given.comparisons, given.disclosures)
     return given.model_copy(update={"statements": told, **changes})
 
 
 INPUTS = inputs_of()
+DECIDED = (Decided(key="hypothesis/calmer", statement="It is calmer.", verdict="supported", clause="it is"),
+           Decided(key="hypothesis/grows", statement="It grows.", verdict="undecided", clause="it is",
+                   confirmatory=False))
 GOOD = outlined(OutlineInputs(inputs=INPUTS))
 
 
@@ -58,9 +61,9 @@ def test_an_outline_with_everything_in_its_place_is_taken_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(("outline", "why"), [
-    (changed(RESULTS, tells=()), "'primary-digits' is told in no section"),
-    (GOOD.model_copy(update={"abstract": PlannedAbstract(claim="c")}), "'primary-digits' is not told in the abstract"),
-    (GOOD.model_copy(update={"abstract": PlannedAbstract(claim="c")}), "'hypothesis' is not told in the abstract"),
+    (changed(RESULTS, tells=()), "'primary-digits-method-baseline' is told in no section"),
+    (GOOD.model_copy(update={"abstract": PlannedAbstract(claim="c")}),
+     "'primary-digits-method-baseline' is not told in the abstract"),
     (changed(len(GOOD.sections) - 1, tells=()), "'told-1' is told in no section: Two replicates failed."),
     (changed(0, keys=("test/digits/log_los/method@noise20.pm",)), "none of the keys; the nearest are test/digits/log_"),
     (changed(0, references=("me2026",)), "'me2026' is none of the references"),
@@ -120,7 +123,7 @@ def test_sections_are_asked_for_in_order_and_see_what_they_were_planned_with() -
     assert told and {one.key for one in results.comparisons} >= told and results.written
     assert any(line.key.endswith(".mde") for line in results.results) and len(results.results) < len(INPUTS.results)
     last = section_inputs(INPUTS, GOOD, (titles[-1],), ())
-    assert last.abstract and {"primary-digits", "told-1"} <= {one.id for one in last.statements}
+    assert last.abstract and {"primary-digits-method-baseline", "told-1"} <= {one.id for one in last.statements}
 
 
 def test_answers_are_taken_by_title_or_place_and_what_is_missing_is_empty() -> None:
@@ -132,35 +135,32 @@ def test_answers_are_taken_by_title_or_place_and_what_is_missing_is_empty() -> N
 # --- what has to be told ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("verdict", "better", "said"), [
-    ("improved", True, "improved noise0"), ("improved", False, "worsened noise0"),
-    ("no measurable difference", True, "no measurable difference noise0 (a difference below \\result{diff/digits"),
-    ("unknown", True, "unknown noise0")])
-def test_every_outcome_is_told_and_a_hypothesis_that_failed(verdict: Verdict, better: bool, said: str) -> None:
-    inputs = inputs_of(verdict, better)
-    told = {one.id: one for one in inputs.statements}
-    assert said in told["primary-digits"].text and told["primary-digits"].abstract
-    assert ("hypothesis" in told) == (said != "improved noise0")
-    assert {"metric-ece-baseline", "ablation-without-smoothing", "told-1"} <= set(told)
-    assert not told["ablation-without-smoothing"].abstract
-    assert {one.verdict for one in inputs.comparisons} == {said.partition(" noise")[0]}
+def test_every_hypothesis_is_told_and_of_a_plan_without_any_each_primary_outcome() -> None:
+    told = {one.id: one for one in INPUTS.statements}
+    assert {one.partition("-")[0] for one in told} == {"primary", "told"}
+    one = told["primary-digits-method-baseline"]
+    assert "noise20: no measurable difference, \\verdict{diff/" in one.text and one.abstract and len(one.keys) == 3
+    held = to_report(INPUTS.data_plan, DECIDED, INPUTS.comparisons, ())
+    assert [(one.id, one.keys, one.abstract) for one in held] == [
+        ("hypothesis-calmer", ("hypothesis/calmer",), True), ("hypothesis-grows", ("hypothesis/grows",), False)]
+    assert held[1].text == "It grows. Undecided, exploratory: \\verdict{hypothesis/grows}"
 
 
 def test_without_comparisons_that_is_told() -> None:
-    told = to_report(INPUTS.data_plan, (), ("x",), ())
+    told = to_report(INPUTS.data_plan, (), (), ("x",))
     assert [one.id for one in told] == ["hypothesis", "told-1"] and "no paired comparison" in told[0].text
 
 
-def test_an_outcome_against_the_method_of_which_nothing_is_printed_is_a_complaint() -> None:
-    def found(body: str, inputs: WriteInputs = INPUTS) -> tuple[str, ...]:
-        draft = DRAFT.model_copy(update={"sections": (Section(title="Results", body=body),)})
-        return tuple(unreported(draft, inputs))
+def test_a_hypothesis_that_is_told_nowhere_is_a_complaint() -> None:
+    inputs = INPUTS.model_copy(update={"statements": to_report(INPUTS.data_plan, DECIDED, (), ())})
 
-    assert len(found("Nothing.")) == 3 and "diff/digits/log_loss/method@noise0~baseline@noise0.ci" in found("")[0]
-    shown = "".join(f"\\result{{diff/{name}/log_loss/method@noise20~baseline@noise20.{form}}}"
-                    for name in ("digits", "breast_cancer", "wine") for form in ("ci", "mde"))
-    assert found(shown) == () and len(found(shown.replace(".mde", ".n"))) == 3
-    assert found("", inputs_of("improved", True)) == ()
+    def found(abstract: str, body: str) -> tuple[str, ...]:
+        return tuple(unreported(DRAFT.model_copy(update={
+            "abstract": abstract, "sections": (Section(title="Results", body=body),)}), inputs))
+
+    first, second = (rf"We find that \verdict{{{one.key}}}." for one in DECIDED)
+    assert len(found("", "")) == 3 and "\\verdict{hypothesis/calmer}" in found("", "")[0]
+    assert found(first, first + second) == () and len(found(first, second)) == 1
 
 
 # --- length -----------------------------------------------------------------------------------------------------------

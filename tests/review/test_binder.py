@@ -274,22 +274,6 @@ def test_a_figure_that_is_not_placed_or_has_no_caption_is_a_violation():
         "this figure is never placed: add \\paperfigure{extra} to a section", "this figure has no caption: add one"]
 
 
-@pytest.mark.parametrize(("text", "refused"), [
-    ("Smoothing improves the log loss.", True),
-    ("Our method significantly outperforms the baseline.", True),
-    ("We ask whether smoothing improves calibration.", False),
-    ("There was no measurable improvement.", False),
-    ("\\citet{lukasik2020does} report that smoothing improves robustness.", False),
-])
-def test_verdict_words_need_a_verdict(text: str, refused: bool):
-    none = tuple(one.model_copy(update={"verdict": "unknown"}) for one in EVIDENCE.comparisons)
-    body = "\\paperfigure{loss}\n\n\\paperfigure{curves}\n\n\\paperfigure{reliability}\n\n" + text
-    draft = synthetic.DRAFT.model_copy(update={"abstract": "Short.", "sections": (Section(title="Body", body=body),)})
-
-    assert (kinds(draft, replace(EVIDENCE, comparisons=none)) == {"claim"}) is refused
-    assert kinds(draft) == set()
-
-
 def test_a_name_without_a_letter_lets_no_number_pass():
     assert kinds(synthetic.with_body("It is 20 times 0.2."), replace(EVIDENCE, names=("20", "0.2"))) == {"number"}
 

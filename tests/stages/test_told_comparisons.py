@@ -46,5 +46,5 @@ def test_no_measurable_difference_is_told_with_what_could_have_been_seen(tmp_pat
     assert "its interval over test examples includes zero; a difference smaller than 0.0" in one.note
     assert f"({key}.mde) could not have been seen" in one.note
     user = render(WRITE, INPUTS["write"].model_copy(update={"comparisons": (one,)})).user
-    assert (f"method@noise20 against baseline@noise20 (method@noise20 has the better mean), n = 5: "
-            f"no measurable difference; {one.note}") in " ".join(user.split())
+    assert f"`{key}` (no measurable difference) prints: {one.clause}; {one.note}" in " ".join(user.split())
+    assert "which is no measurable difference (one below 0.0" in one.clause

@@ -135,10 +135,11 @@ async def test_an_outline_that_leaves_the_primary_comparison_out_is_refused_and_
     await write(desk.bench)
     first, second, *_ = [one.inputs for one in desk.model.requests]
     assert isinstance(first, OutlineInputs) and isinstance(second, OutlineInputs)
-    assert first.complaints == () and any("'primary-digits' is told in no section" in one for one in second.complaints)
-    assert "primary-digits" in desk.model.requests[1].prompt.user and second.previous is not None
+    assert first.complaints == () and any(
+        "'primary-digits-method-baseline' is told in no section" in one for one in second.complaints)
+    assert "primary-digits-method-baseline" in desk.model.requests[1].prompt.user and second.previous is not None
     last = desk.model.requests[-1].inputs
-    assert isinstance(last, SectionInputs) and "primary-digits" in {one.id for one in last.statements}
+    assert isinstance(last, SectionInputs) and "primary-digits-method-baseline" in {one.id for one in last.statements}
 
 
 async def test_a_section_that_was_not_written_is_empty_and_may_be_rewritten(tmp_path: Path) -> None:

@@ -140,4 +140,6 @@ def evidence(inputs: WriteInputs) -> Evidence:
         setups={line.key: line.printed for line in inputs.setups},
         cites=frozenset(one.key for one in inputs.references), figures=frozenset(one.name for one in inputs.figures),
         tables=frozenset(inputs.tables), comparisons=inputs.comparisons,
+        verdicts={one.key: one.clause for one in (*inputs.decided, *inputs.comparisons)},
+        found={one.key: one.verdict for one in (*inputs.decided, *inputs.comparisons)},
         names=tuple(level.title for level in inputs.data_plan.levels), plan=inputs.data_plan, facts=inputs.facts)

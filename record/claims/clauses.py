@@ -1,0 +1,139 @@
+r"""What `\verdict{key}` prints: a clause of a sentence, with all that its verdict rests on.
+
+The order is fixed: what is compared, in which metric, on which data; the estimate with its interval, n and the unit;
+then the verdict, against the smallest effect of interest where one was registered. The clause has a subject and a verb
+of its own and no full stop, so that it follows words such as "We find that".
+
+What it does not guarantee: that an estimand in words reads as a person would say it; it is what was computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from record.claims.differences import Difference
+from record.claims.means import LEVEL, MINIMUM_REPLICATES
+from record.claims.printing import MOST_DIGITS, decimals, number
+from record.estimands import described, metric_of, places_of
+from record.fold.state import RunState
+from record.nouns.data import DataPlan, arm_of, level_of
+from record.nouns.hypotheses import Decision, Effect, PartDecided, Verdict
+from record.typeset import escaped
+
+SHOWN: frozenset[str] = frozenset({"supported", "smaller", "opposite", "improved", "worsened"})
+"""Verdicts that say that there is a difference."""
+ALIKE: frozenset[str] = frozenset({"negligible", "no measurable difference"})
+"""Verdicts that say that there is none to speak of."""
+_FOUND: dict[Verdict, str] = {
+    "supported": "which is above the smallest effect of interest, {smallest} (supported)",
+    "smaller": "which is above zero but below the smallest effect of interest, {smallest} (smaller)",
+    "negligible": "which is within plus and minus the smallest effect of interest, {smallest} (negligible)",
+    "opposite": "which is below zero, where more than {smallest} was expected (opposite)",
+    "undecided": r"which leaves it open whether it is above the smallest effect of interest, {smallest} (undecided)"}
+
+
+def clauses(
+    state: RunState, decisions: Sequence[Decision], differences: Sequence[Difference]
+) -> dict[str, str]:
+    r"""The TeX of every key of `\verdict`."""
+    plan = state.data_plan
+    if plan is None:
+        return {}
+    titles = {one.name: one.title or one.name.replace("_", " ") for one in state.datasets}
+    return {**{one.key: _decision(one, plan, titles) for one in decisions},
+            **{one.key: _difference(one, plan, titles) for one in differences}}
+
+
+def measured_on(plan: DataPlan, effect: Effect) -> list[str]:
+    """The datasets that an effect is read on, in the plan's order."""
+    found = {place.dataset for place in places_of(effect.estimand, plan, metric_of(effect, plan))}
+    return [use.name for use in plan.datasets if use.name in found]
+
+
+def _decision(one: Decision, plan: DataPlan, titles: dict[str, str]) -> str:
+    parts = [_part(part, one, plan, titles) for part in one.parts]
+    if len(parts) > 1:
+        parts.append(f"so that both together are {one.verdict}" if len(parts) == 2
+                     else f"so that all together are {one.verdict}")
+    alternatives = len(one.hypothesis.alternatives)
+    declared = f" (holds in {one.holds} of {alternatives} declared alternatives)" if alternatives else ""
+    return f"{', and '.join(parts[:2])}{''.join(f', {part}' for part in parts[2:])}{declared}"
+
+
+def _part(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, str]) -> str:
+    effect, metric = part.effect, metric_of(part.effect, plan)
+    on = _listed([titles.get(name, name) for name in measured_on(plan, effect)])
+    what = f"{escaped(described(effect.estimand, plan))}, in {escaped(metric.title or metric.name.replace('_', ' '))}"
+    where = f" on {escaped(on)},"
+    if part.mean is None:
+        return f"{what}{where} was not measured ({escaped(part.why)}), which leaves it open (undecided)"
+    digits = _digits(part)
+    interval = "" if part.low is None or part.high is None else (
+        f" [{number(part.low, digits)}, {number(part.high, digits)}]")
+    kind = f"{_percent(whole.level)} interval, " if interval else ""
+    unit = _unit(len(part.values), whole)
+    basis = "test data" if whole.confirmed else "a preview" if whole.hypothesis.confirmatory else "exploratory"
+    found = _FOUND[part.verdict].format(smallest=f"{effect.smallest:g}")
+    if part.verdict == "undecided" and (part.why or part.decides):
+        found = found[:-1] + "; " + (escaped(part.why) or f"about {part.decides} {_units(whole)} would decide") + ")"
+    return f"{what}{where} is {number(part.mean, digits)}{interval} ({kind}$n$ = {unit}, {basis}), {found}"
+
+
+def _units(whole: Decision) -> str:
+    return "datasets" if whole.hypothesis.unit == "datasets" else "seeds"
+
+
+def _unit(n: int, whole: Decision) -> str:
+    sampled = {"seeds and examples": " and the test examples", "seeds and clusters": " and clusters of examples"}
+    return f"{n} {_units(whole)}{sampled.get(whole.hypothesis.unit, '')}"
+
+
+def _digits(part: PartDecided) -> int:
+    """Digits after the point: three, or more where a bound would print as zero or as the smallest effect."""
+    smallest = part.effect.smallest
+    digits = 1 if abs(part.mean or 0.0) >= 100 else 3
+    values = [one for one in (part.low, part.high, part.mean, smallest) if one]
+    while digits < MOST_DIGITS and any(
+            one != edge and round(one, digits) == round(edge, digits) for one in values for edge in (0.0, smallest)):
+        digits += 1
+    return digits
+
+
+def _difference(one: Difference, plan: DataPlan, titles: dict[str, str]) -> str:
+    metric = next((each for each in plan.metrics if each.name == one.name), None)
+    title = escaped(metric.title or metric.name.replace("_", " ")) if metric else escaped(one.name)
+    (arm, level), (other, _) = (_names(side, plan) for side in (one.condition, one.other))
+    digits = decimals(one)
+    interval = "" if one.low is None else f" [{number(one.low, digits)}, {number(one.high, digits)}]"
+    better = f"; {'higher' if metric.higher_is_better else 'lower'} is better" if metric else ""
+    kind = f"{_percent(LEVEL)} interval, " if interval else ""
+    at = f" at {level}" if level else ""
+    return (f"the {title} of {arm} minus that of {other}{at} on {escaped(titles.get(one.dataset, one.dataset))} is "
+            f"{number(one.mean, digits)}{interval} ({kind}$n$ = {one.n} seeds, {one.split} data, exploratory{better}), "
+            f"{_called(one, arm, digits)}{''.join(f', {caveat}' for caveat in one.caveats)}")
+
+
+def _called(one: Difference, arm: str, digits: int) -> str:
+    if one.called in ("improved", "worsened"):
+        return f"so that {arm} is measurably {'better' if one.called == 'improved' else 'worse'}"
+    if one.called == "unknown":
+        return "which are too few pairs of seeds for a verdict" if one.n < MINIMUM_REPLICATES else (
+            "where all pairs gave the same, so that the spread is unknown")
+    unseen = "" if one.detectable is None else f" (one below {number(one.detectable, digits)} may have gone unseen)"
+    return f"which is no measurable difference{unseen}"
+
+
+def _names(condition: str, plan: DataPlan) -> tuple[str, str]:
+    """Arm and level of a condition in words, as TeX."""
+    arm, level = arm_of(condition), level_of(condition)
+    title = next((each.title for each in plan.arms if each.name == arm and each.title), arm.replace("_", " "))
+    return escaped(title), escaped(next((each.title for each in plan.levels if each.name == level and each.title),
+                                        level))
+
+
+def _percent(level: float) -> str:
+    return rf"{100 * (1 - level):.3g}\%"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

@@ -1,0 +1,181 @@
+r"""Comparisons of arms in a writer's own words: each needs a `\verdict` in its sentence.
+
+A sentence compares where it names an arm (by name, title, or as the method or baseline), or goes on about one that the
+sentence before it named, and uses a word that ranks by itself ("outperforms"), or a weaker one ("lower", "drops",
+"same") beside a metric or a printed value, or sets printed values of two arms against each other. Beside a `\verdict`
+such words may say no more than what was found; a denial may not stand before it.
+
+Left alone are questions, aims and expectations, what others found (with a citation), what is chosen by validation, and
+designs (weaker words without an outcome). What it does not guarantee: that a comparison in other words is seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from record.claims.clauses import ALIKE, SHOWN
+from record.nouns.data import arm_of
+from record.typeset import ClaimKey
+from review.evidence.scan import BLANK, CITE, KEY, Scanned
+from review.evidence.violations import Evidence
+
+_END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\bcf)(?<!\bvs)(?<!\bal)(?<!\bFig)[.!?](?=[\s}'\u2019)]|$)|\n[ \t]*\n",
+                  re.IGNORECASE)
+_GOOD = (r"out-?perform\w*|surpass\w*|beat(?:s|en|ing)?|better|best|improv\w+|superior\w*|excel\w*|wins?|won|winning|"
+         r"boost\w*|dominat\w+|prefer(?:able|red)|ahead\s+of(?!\s+time)|outdo\w*|helps?|helped|benefit(?:s|ed)?|gains?|"
+         r"(?:is|was|stays|comes|came)\s+(?:\w+\s+)?(?:ahead|out\s+on\s+top)|gained|advantage\w*|an\s+edge|"
+         r"edges?\s+out|pays?\s+off|state[- ]of[- ]the[- ]art|leads?\s+by|"
+         r"more\s+(?:accurate|robust|reliable|effective|stable|calibrated)")
+_BAD = (r"worse\w*|worst|inferior|harm(?:s|ed|ful)?|hurt(?:s|ing)?|degrad\w+|deteriorat\w+|under-?perform\w*|"
+        r"lag(?:s|ged)|trail(?:s|ed)|(?:is|was|stays|falls?|fell)\s+(?:\w+\s+)?behind|"
+        r"(?:loses?|lost)\s+(?:to|more|less|out)|less\s+(?:accurate|robust|reliable|effective|stable|calibrated)|"
+        r"suffers?\s+(?:more|less|from)")
+_SAME = (r"on\s+(?:a\s+)?par|indistinguishable|makes?\s+no\s+difference|ties?\s+with|unaffected|"
+         r"no\s+(?:\w+\s+)?(?:differences?|effect|benefit|gain|advantage|harm|change)|as\s+(?:good|accurate|bad)\s+as|"
+         r"(?:performs?|does|did|works?|fares?)\s+as\s+well\s+as|match(?:es|ed)\s+(?:the|its|that|all|every)|"
+         r"comparable\s+(?:to|with|performance|results)")
+_DIFFERS = r"significant\w*|measurabl[ey]|makes?\s+a\s+difference"
+_WEAK = (r"(?:high|low|great|larg|small|strong|weak|fast|slow|clos)(?:er|est)|less|more|fewer|most|least|than|"
+         r"exceed\w*|reduc(?:es?|ed|tions?)|(?:in|de)creas(?:es?|ed)|lower(?:s|ed|ing)|rais(?:es|ed)|drop(?:s|ped)?|"
+         r"falls?|fell|rises?|rose|grows?|grew|gap|margin|similar\w*|identical\w*|equal\w*|equivalent|"
+         r"differ(?:s|ences?|ently)?|comparable|unchanged|saves?|cuts|loses?|lost|narrows?|widens?|shrinks?|undercuts|"
+         r"(?:remains?|is|was|stays|lies)\s+(?:above|below)|same(?=\s+(?:as|for|in|on|across|[a-z\s]{0,20}(?:accurac|"
+         r"performance|error|score|result|loss))|\W*$)")
+_AGAINST = re.compile(r"\b(?:against|versus|vs|compared\s+(?:to|with)|relative\s+to|whereas|while|but|only|instead)\b")
+_RANKS, _ALIKE, _WEAKER = (re.compile(rf"\b(?:{words})\b") for words in (f"{_GOOD}|{_BAD}|{_DIFFERS}", _SAME, _WEAK))
+_OUTCOME = re.compile(r"\b(?:performance|accurac(?:y|ies)|errors?|scores?|results?|generali[sz]\w+|calibration|auroc|"
+                      r"auc|robustness|quality)\b")
+_DECIDED = re.compile(r"\b(?:hypothes[ei]s|claim|conjecture|prediction|expectation)\b.*\b(?:supported|confirmed|holds?|"
+                      r"borne\s+out|upheld|rejected|refuted|verified|validated|true|false|correct)\b")
+_OPEN = re.compile(
+    r"\?\s*$|\b(?:whether|hypothes\w+|conjectur\w+|(?<!as )expect\w*|predict(?:s|ed)?\s+that|we\s+ask|might|may|could|"
+    r"would|should|aims?|intend\w*|designed|meant|suppose\w*|assum\w+|if|rival\s+explanation|smallest\s+effect|"
+    r"no(?:thing|\s+\w+)\s+(?:is|are|may\s+be)\s+claimed)\b")
+_CHOSEN = re.compile(  # what validation chose, and what a metric means
+    r"\b(?:best|better|lowest|highest)\b(?=(?:\W+\w+){0,4}?\W+(?:dev|development|validation|checkpoints?|settings?|"
+    r"trials?|epochs?|configurations?|hyper\w+|learning|level|values?|seeds?)\b)"
+    r"|\b(?:lower|higher)\s+(?:values\s+)?(?:is|are)\s+better")
+_PURPOSE = re.compile("".join(
+    f"(?<!{word} )" for word in "found shown seems seem seemed appears appear appeared proved proven able tends tend "
+    "observed known continues out managed measured".split()) + rf"\bto\s+(?:\w+ly\s+)?(?:{_GOOD}|{_BAD}|{_WEAK})\b")
+_METHOD = re.compile(
+    r"\bwe\s+(?:(?:then|also)\s+)?(?:take|compute|measure|compare|study|examine|plot|define|calculate|estimate|"
+    r"evaluate|call|tabulate|test|report)\b(?!\s+that)|\b(?:figure|table)\b[^.]{0,20}\b(?:shows?|gives?|plots?|"
+    r"lists?)\s+(?!that)")
+_DENIED = re.compile(
+    r"\b(?:not|no|never|nor|neither|cannot|hardly|scarcely|barely|false|untrue|wrong|incorrect|unlikely|doubt\w*|"
+    r"den(?:y|ies|ied)|refut\w+|reject\w*|contrary|whether|unless|if|fail\w*)\b|n['\u2019]t\b")
+_DENIED_AFTER = re.compile(r"\s*,?\s*(?:which|this|that|and\s+(?:this|that))?\s*(?:(?:is|was|does|did|has|seems)\s+)?"
+                           r"(?:not|never|false|wrong|untrue|n['\u2019]t)\b")
+_GOES_ON = re.compile(r"^\W*(?:(?:but|and|yet|so)\s+)?(?:it|they|this|that|these|both|neither|its|their|the\s+"
+                      r"(?:former|latter|gap|gain|difference|effect))\b")
+_GENERIC = (r"(?:our|the|this|proposed|new)\s+(?:\w+\s+)?(?:method|approach|baselines?|remedy)|ours|ablations?|(?:both|"
+            r"all|either|two|three|other|every|each|these|the)\s+(?:\w+\s+)?(?:arms?|conditions?|variants?|"
+            r"optimi[sz]ers?)")
+_COMMON = frozenset("training network model models learning labels examples loss regression classifier layers".split())
+"""Last words of titles that say too little."""
+VERDICT = "\x03"
+"""What stands in a sentence for a verdict."""
+
+
+class Unbound(NamedTuple):
+    """A sentence that claims something of arms without its verdict: where it begins and ends, and why."""
+
+    start: int
+    end: int
+    why: str
+
+
+def unbound(scanned: Scanned, evidence: Evidence) -> Iterator[Unbound]:
+    """The comparisons of a text that no verdict bears out, in order."""
+    if evidence.plan is None:
+        return
+    text, arms, metrics = _readable(scanned), _named(evidence), _metrics(evidence)
+    spoken = False  # whether the sentence before named an arm
+    start = 0
+    for match in [*_END.finditer(text), None]:
+        end = match.end() if match else len(text)
+        sentence = text[start:end]
+        named = bool(arms.search(sentence))
+        if why := _against(sentence, start, scanned, evidence, metrics,
+                           about=named or (spoken and bool(_GOES_ON.match(sentence)))):
+            lead = len(sentence) - len(sentence.lstrip(" \n\t" + BLANK))
+            yield Unbound(start + lead, start + len(sentence.rstrip()), why)
+        spoken = (named or (spoken and bool(_GOES_ON.match(sentence)))) and "\n" not in (match[0] if match else "")
+        start = end
+
+
+def _against(sentence: str, start: int, scanned: Scanned, evidence: Evidence, metrics: re.Pattern[str], *,
+             about: bool) -> str:
+    """Why a sentence may not stand; empty where it may."""
+    here = [use for use in scanned.uses if start <= use.at < start + len(sentence)]
+    verdicts = [evidence.found.get(use.key, "") for use in here if use.command == "verdict"]
+    said = _CHOSEN.sub("", sentence)
+    if verdicts:
+        return _beside(verdicts, said)
+    keys = [key for use in here if use.command == "result" and (key := ClaimKey.parse(use.key))]
+    paired = any(key.other for key in keys)
+    about = about or len({arm_of(key.condition) for key in keys}) > 1
+    decided = None if re.search(r"\bwhether\b|\?\s*$", said) else _DECIDED.search(said)
+    told = decided or ((about or paired) and not _OPEN.search(said))
+    if CITE in sentence or "no part of the study" in said or not told:
+        return ""
+    said = _PURPOSE.sub("", said)
+    outcome = bool(keys) or bool(metrics.search(said) or _OUTCOME.search(said))
+    weak = _WEAKER.search(said) if outcome and not _METHOD.search(said) else None
+    apart = _AGAINST.search(said) if len({key.condition for key in keys}) > 1 else None
+    if found := decided or _RANKS.search(said) or _ALIKE.search(said) or weak or apart:
+        return (f"{' '.join(found[0].split())!r} compares arms in words of its own: say it with \\verdict{{key}} in "
+                "this sentence, or leave it out")
+    return ""
+
+
+def _beside(found: list[str], said: str) -> str:
+    """Why the words around verdicts may not stand."""
+    before, _, _ = said.partition(VERDICT)
+    last = re.split(r"[,;:]", before)[-1]
+    heard = last if re.sub(r"\bthat\b", "", last).strip() else before
+    if match := _DENIED.search(heard):
+        return f"{match[0]!r} stands before \\verdict: a verdict is told as it is, without a denial or a condition"
+    if any(_DENIED_AFTER.match(rest) for rest in said.split(VERDICT)[1:]):
+        return "a denial stands after \\verdict: a verdict is told as it is"
+    if (match := _RANKS.search(said)) and not SHOWN.intersection(found):
+        return f"{match[0]!r} says more than the verdict beside it ({', '.join(found)}): let the clause speak"
+    if (match := _ALIKE.search(said)) and not ALIKE.intersection(found):
+        return f"{match[0]!r} is not what the verdict beside it says ({', '.join(found)}): let the clause speak"
+    return ""
+
+
+def _readable(scanned: Scanned) -> str:
+    """The text in lower case, its length kept, with a mark for each verdict; an item of a list begins a sentence."""
+    text = list(scanned.plain)
+    for match in re.finditer(r"\\item\b|\\(?:sub)*(?:paragraph|section)\b", scanned.source):
+        text[match.start()] = "." if not match.start() or text[match.start() - 1] != "." else " "
+    for use in scanned.uses:
+        if use.command == "verdict":
+            text[use.at] = VERDICT
+    joined = "".join(text).translate({ord(mark): " " for mark in f"{BLANK}{KEY}~\\{{}}$"})
+    lowered = joined.lower()
+    return lowered if len(lowered) == len(joined) else joined
+
+
+def _named(evidence: Evidence) -> re.Pattern[str]:
+    """Arms by name and title, by the last word of a title where no other has it, and by what any study calls them."""
+    assert evidence.plan is not None
+    titles = [one.title.lower() for one in evidence.plan.arms]
+    heads = [title.split()[-1] for title in titles if title and len(title.split()[-1]) > 4]
+    names = {text.lower() for one in evidence.plan.arms for text in (one.name, one.title) if len(text) > 1}
+    names |= {head for head in heads if sum(head in title for title in titles) == 1 and head not in _COMMON}
+    return re.compile(rf"(?<!\w)(?:{'|'.join([*map(_loose, sorted(names, key=len, reverse=True)), _GENERIC])})(?!\w)")
+
+
+def _metrics(evidence: Evidence) -> re.Pattern[str]:
+    assert evidence.plan is not None
+    names = {text.lower() for one in evidence.plan.metrics for text in (one.name, one.title) if text}
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(_loose, sorted(names)))})s?(?!\w)")
+
+
+def _loose(name: str) -> str:
+    return r"[\s_-]+".join(map(re.escape, re.split(r"[\s_-]+", name.strip())))

@@ -1,0 +1,64 @@
+r"""What `\verdict` prints: estimate, interval, n and unit, then the verdict against the smallest effect."""
+
+from __future__ import annotations
+
+import pytest
+
+from record.claims.clauses import clauses
+from record.claims.decisions import decide
+from record.events.running import Started
+from record.events.searching import Prepared
+from record.fold.apply import fold
+from record.nouns.data import DatasetFacts
+from record.nouns.hypotheses import Effect, Hypothesis
+from record.nouns.idea import Idea
+from record.typeset import Use, as_read, parse, printable, render
+from tests.record.test_decisions import DIFFERENCE, runs_of
+from tests.record.test_estimands import hypothesis, plan
+
+GAINS = [(0.86, 0.80), (0.90, 0.82), (0.88, 0.83), (0.87, 0.80), (0.91, 0.84)]
+
+
+def clause(one: Hypothesis, pairs: list[tuple[float, float]], *, confirmed: bool = True) -> str:
+    asked = plan(one)
+    facts = DatasetFacts(name="fashion", title="Fashion & more", source="s", features=1, classes=2, sizes={},
+                         fingerprint="ab", seed=1)
+    state = fold([(Started(idea=Idea(Name="n", Title="T", Experiments=("e",)), settings={}, seed=1, version="0",
+                           model="offline"), 0.0), (Prepared(data_plan=asked, datasets=(facts,)), 1.0)])
+    [text] = clauses(state, decide(asked, runs_of(pairs), confirmed=confirmed), ()).values()
+    use = Use("verdict", "hypothesis/h")
+    assert parse(render({use: text})) == {use: printable(text)}, "results.tex gives it back"
+    return as_read(printable(text))
+
+
+def test_a_supported_hypothesis_is_told_in_the_fixed_order() -> None:
+    text = clause(hypothesis(DIFFERENCE), GAINS)
+    assert text.endswith(", in accuracy on Fashion & more, is 0.066 [0.052, 0.080] (95% interval, n = 5 seeds and the "
+                         "test examples, test data), which is above the smallest effect of interest, 0.03 (supported)")
+
+
+@pytest.mark.parametrize(("pairs", "said"), [
+    ([(b, a) for a, b in GAINS], "below zero, where more than 0.03 was expected (opposite)"),
+    ([(0.9, 0.89), (0.9, 0.88), (0.9, 0.895), (0.9, 0.885)], "above zero but below the smallest effect of interest"),
+    ([(0.9, 0.901), (0.9, 0.899), (0.9, 0.9005)], "within plus and minus the smallest effect of interest"),
+    ([(0.9, 0.8), (0.9, 0.9), (0.9, 0.85)], "(undecided; about "),
+    ([(0.9, 0.8)] * 3, "(undecided; every seed gave the same: the spread is unknown)"),
+    ([], "was not measured (nothing was measured), which leaves it open (undecided)"),
+])
+def test_every_verdict_has_its_words(pairs: list[tuple[float, float]], said: str) -> None:
+    assert said in clause(hypothesis(DIFFERENCE), pairs)
+
+
+def test_both_parts_alternatives_and_a_preview_are_told() -> None:
+    both = hypothesis(effects=(Effect(estimand=DIFFERENCE, smallest=0.03),
+                               Effect(estimand="sgd@a0 - adam@a0", smallest=0.03)),
+                      alternatives=(Effect(estimand=DIFFERENCE, smallest=0.01),
+                                    Effect(estimand=DIFFERENCE, smallest=0.5)))
+    text = clause(both, GAINS, confirmed=False)
+    assert "(supported), and " in text and "a preview" in text
+    assert text.endswith("(opposite), so that both together are opposite (holds in 1 of 2 declared alternatives)")
+
+
+def test_a_bound_never_prints_as_the_smallest_effect_or_as_zero() -> None:
+    text = clause(hypothesis(effects=(Effect(estimand=DIFFERENCE, smallest=0.0661),)), GAINS)
+    assert "is 0.0660 [" in text
