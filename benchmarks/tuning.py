@@ -128,7 +128,7 @@ def told(study: PlantedStudy) -> dict[str, Any]:
     """What is true of a study, and what the program says of it."""
     with tempfile.TemporaryDirectory() as folder:
         state = carried_out(study, Path(folder))
-    found = [one for one in differences(state, claims_on_test(state)) if one.family == "confirmatory"]
+    found = [one for one in differences(state, claims_on_test(state)) if one.family == "primary"]
     called = next((one for one in found if one.called == "improved"), found[0] if found else None)
     return truth(study) | {
         "called": called.called if called else "unknown", "mean": round(called.mean, 5) if called else None,

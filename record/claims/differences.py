@@ -1,10 +1,11 @@
 """Paired differences, and what may be said of them.
 
-Every difference of one split belongs to one of two families. **Confirmatory**: the primary metric, a method against a
-baseline, over all datasets and levels. The data plan fixed those before any code was written, and they carry the
-claim of the paper. **Exploratory**: everything else that is compared, other metrics and ablations. Two families, since
-a plan that adds a metric to look at should not make its own question harder to answer; and no more than two, since a
-paper that finds something in one of twenty side results has found what chance hands out.
+All of them are exploratory: what a study decides are its hypotheses (`record.claims.decisions`), which no pair that
+nobody asked for takes power from. Differences of one split belong to one of two families. **Primary**: the primary
+metric, a method against a baseline, over all datasets and levels, which readers of any study look for first. **Other**:
+everything else that is compared, other metrics and ablations. Two families, since a plan that adds a metric to look at
+should not make its main comparison harder to call; and no more than two, since a paper that finds something in one of
+twenty side results has found what chance hands out.
 
 A difference is called where all of this holds: at least `MINIMUM_REPLICATES` pairs that are not all the same, a paired
 t test that survives Holm's correction at 5 % within its family, and, where predictions were resampled
@@ -31,8 +32,7 @@ ROUNDING = 1e-12
 """A mean below this share of the largest difference is zero: what is left of sums of binary fractions."""
 
 Called = Literal["improved", "worsened", "no measurable difference", "unknown"]
-Family = Literal["confirmatory", "exploratory"]
-FAMILIES: tuple[Family, ...] = ("confirmatory", "exploratory")
+Family = Literal["primary", "other"]
 
 
 class Difference(Claim):
@@ -49,7 +49,7 @@ class Difference(Claim):
     """The nodes of the other arm, in the order of `nodes`."""
     better: str
     called: Called
-    family: Family = "exploratory"
+    family: Family = "other"
     compared: int = 1
     p: float | None = None
     p_adjusted: float | None = None
@@ -84,8 +84,8 @@ def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
 
     made = [
         _difference(state, a, b, higher=higher[a.name]).model_copy(update={
-            "caveats": caveats.of(a, b), "family": "confirmatory" if a.name == plan.primary.name
-            and role_of(a) == "method" else "exploratory"})
+            "caveats": caveats.of(a, b), "family": "primary" if a.name == plan.primary.name
+            and role_of(a) == "method" else "other"})
         for a in claims for b in claims
         if (a.name, a.dataset, a.split, a.level) == (b.name, b.dataset, b.split, b.level) and a.name in higher
         and role_of(b) == against.get(role_of(a)) and set(a.seeds) & set(b.seeds)]

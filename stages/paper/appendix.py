@@ -51,8 +51,8 @@ GRADES: dict[Grade, str] = {
     "logged": "reported by the experiment's code, not recomputed",
 }
 FAMILIES: dict[Family, str] = {
-    "confirmatory": "Confirmatory: the primary metric, method against baseline",
-    "exploratory": "Exploratory: other metrics, and ablations",
+    "primary": "The primary metric, method against baseline",
+    "other": "Other metrics, and ablations",
 }
 
 
@@ -64,7 +64,7 @@ def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "", f
     differences = [one for one in claims if isinstance(one, Difference)]
     over_examples = any(one.over_examples is not None for one in differences)
     groups = dict.fromkeys((one.family, one.dataset) for one in differences)
-    places = {group: (group[0] != "confirmatory", place) for place, group in enumerate(groups)}
+    places = {group: (group[0] != "primary", place) for place, group in enumerate(groups)}
     without_interval: dict[str, dict[str, None]] = {}
     for one in differences:
         if one.over_examples is not None and one.over_examples.reason:

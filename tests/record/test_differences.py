@@ -116,10 +116,10 @@ def test_other_metrics_and_ablations_are_a_family_of_their_own() -> None:
     every = {one.key: one for one in (*main, *ablated, *others)}
     found = differences(state, list(every.values()))
     assert {(one.family, one.name, one.compared) for one in found if one.condition == "method"} >= {
-        ("confirmatory", "log_loss", 2)}
-    assert {one.family for one in found if one.condition == "no-warmup" or one.name != "log_loss"} <= {"exploratory"}
+        ("primary", "log_loss", 2)}
+    assert {one.family for one in found if one.condition == "no-warmup" or one.name != "log_loss"} <= {"other"}
     sizes = {one.family: one.compared for one in found}
-    assert sizes == {"confirmatory": 2, "exploratory": len(found) - 2}
+    assert sizes == {"primary": 2, "other": len(found) - 2}
 
 
 @given(st.lists(st.floats(-0.05, 0.05), min_size=1, max_size=6), st.randoms(use_true_random=False))
