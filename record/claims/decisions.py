@@ -69,14 +69,20 @@ def key_of(hypothesis: Hypothesis, number: int) -> str:
 
 
 def decisions(state: RunState) -> tuple[Decision, ...]:
-    """Every hypothesis of the plan in order; on test data once it is scored, before that a preview on validation."""
+    """Every hypothesis of the plan in order; on test data once it is scored, before that a preview on validation.
+
+    All of them are exploratory in a branch of a run whose test data were scored before.
+    """
     plan = state.data_plan
     if plan is None or not plan.hypotheses:
         return ()
+    if state.reused:
+        plan = plan.model_copy(update={"hypotheses": tuple(
+            one.model_copy(update={"confirmatory": False}) for one in plan.hypotheses)})
     nodes, fresh = deciding_nodes(state)
     tested = any(node.id in state.tests for node in nodes)
     return decide(plan, [run_of(node, state.tests.get(node.id, ()) if tested else None) for node in nodes],
-                  confirmed=tested and fresh and not state.reused, sampled=partial(_sampled, state))
+                  confirmed=tested and fresh, sampled=partial(_sampled, state))
 
 
 def deciding_nodes(state: RunState) -> tuple[list[Node], bool]:

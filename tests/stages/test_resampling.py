@@ -16,7 +16,8 @@ from models.settings import ModelSettings
 from record.claims.decisions import decisions
 from record.claims.differences import Difference, differences
 from record.claims.means import claims_on_test
-from record.events.searching import Decided, Executed, Judged, Prepared, Resampled, Settled, Unsealed, WorkDone
+from record.events.running import Branched
+from record.events.searching import Decided, Executed, Judged, Locked, Prepared, Resampled, Settled, Unsealed, WorkDone
 from record.folder import RunFolder
 from record.log import MemoryLog
 from record.nouns.data import DatasetFacts, OverExamples
@@ -138,6 +139,19 @@ def test_an_effect_of_a_hypothesis_varies_as_the_difference_that_it_is(tmp_path:
     log.append(Resampled(found=(*by_key.values(),)))
     after = decisions(log.state)[0].parts[0]
     assert before.low is not None and after.low is not None and after.low < before.low, "examples count, too"
+
+
+def test_fresh_seeds_confirm_and_a_branch_after_the_test_was_scored_decides_nothing(tmp_path: Path) -> None:
+    log, _ = run_of(tmp_path, helps)
+    assert log.state.data_plan is not None
+    log.append(Prepared(datasets=log.state.datasets, data_plan=log.state.data_plan.model_copy(update={
+        "hypotheses": claimed("method", "baseline", higher=False, smallest=0.1)})))
+    assert not decisions(log.state)[0].confirmed, "nothing was locked"
+    log.append(Locked(plan=log.state.plan_hash, amendments=0, winner="n0001", source="0", n=5, seeds=(2, 3, 4, 5, 6)))
+    assert decisions(log.state)[0].confirmed
+    log.append(Branched(parent="p", point="agenda", events=1, sha256="0", seed=1, tested=True))
+    [one] = decisions(log.state)
+    assert not one.confirmed and not one.hypothesis.confirmatory
 
 
 def test_arms_that_are_equal_differ_by_nothing_in_every_draw(tmp_path: Path) -> None:
