@@ -88,7 +88,8 @@ def audit(run: Path) -> AuditReport:
         report.counts[f"folders collected (keep={keep})"] += 1
     for one in false_ancestry(rows, state):  # whether the parent still says so is not asked
         report.add("changed", f"the log, events to {one.events}", f"not those of {one.parent} at {one.point}")
-    recorded = {"data": bool(state.datasets), "context": bool(state.context and state.context.documents)}
+    recorded = {"data": bool(state.datasets), "context": bool(
+        (state.context and state.context.documents) or (state.prior_work and state.prior_work.papers))}
     absent = [name for name, here in recorded.items() if here and not (folder.root / name).is_dir()]
     if absent:
         report.add("not checked", " and ".join(absent), "not here, as in a copy made without data"

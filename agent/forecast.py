@@ -25,7 +25,9 @@ from record.tuning import cells_of_trial
 from search.policy import LATE_DEBUGS
 from search.settings import RETRY_FACTOR
 from search.tree import COMPARISONS
-from stages.settings import OUTLINES, PLANNINGS, REVISIONS
+from stages.prior_work import MOST
+from stages.protocol import AMENDS, REVIEWS
+from stages.settings import OUTLINES, PLANNINGS, PLANS, REVISIONS
 
 DEBUGS_A_DRAFT = 0.6
 """Debug nodes that follow a first draft, on average: three drafts of five fail in the offline study."""
@@ -155,8 +157,11 @@ def _estimate(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[s
     reflections = paper.reflections + REVISIONS * bool(missing) if most else min(2, paper.reflections) + missing
     citations = paper.citation_rounds if most else min(2, paper.citation_rounds)
     plannings = PLANNINGS if most else 1
+    read = (MOST if most else round(MOST / 2)) * bool(settings.literature.sources or settings.context)
     calls = {
-        "plan": 1, "code": written, "plot": plots, "vision": works + plots + tries, "feedback": works,
+        "prior_search": bool(settings.literature.sources), "prior_work": read,
+        "plan": PLANS + AMENDS if most else 2, "protocol_review": REVIEWS,
+        "code": written, "plot": plots, "vision": works + plots + tries, "feedback": works,
         "compare": COMPARISONS * (len(STAGES) - 1) if most else 1, "summary": len(STAGES), "figures": tries,
         "outline": OUTLINES if most else 1, "write": paper.writings(MOST_SECTIONS if most else SECTIONS),
         "reflect": reflections, "judge": 1, "figure_review": reflections,

@@ -28,6 +28,8 @@ STEPS = 3
 BEFORE_ABLATION: tuple[StageName, ...] = ("agenda", "tuning", "preliminary")
 WRITE_UP = ("summary", "figures", "outline", "write", "reflect", "judge")
 """The roles that are still asked once nothing new is proposed."""
+PREPARING = ("prior_search", "prior_work", "plan", "protocol_review")
+"""Those that are asked before there is a data plan, and never again."""
 
 
 def outlook(state: RunState) -> Outlook:
@@ -144,7 +146,7 @@ def ahead_of(state: RunState) -> Ahead | None:
     for usage in (state.usage, *(one.usage for one in state.ancestry)):  # calls before a branching count too
         made.update({role: one.calls for role, one in usage.items()})
     calls = {one.role: max(0, one.likely - made[one.role]) for one in whole.calls
-             if searching or one.role in WRITE_UP}
+             if one.role not in PREPARING and (searching or one.role in WRITE_UP)}
     asked = {role: settings.models.candidates(ROLES[role])[:1] for role in calls}
     used = sum(one.gpu_seconds for one in (*state.settled.values(), *(one.spent for one in state.ancestry)))
     return Ahead(

@@ -75,6 +75,8 @@ def _of_the_search(event: searching.SearchEvent | searching.NodeEvent, state: Ru
             names = ", ".join(plain(dataset.name) for dataset in plan.datasets)
             return (f"prepared: {short(plan.task, 60)} on {names}; {len(plan.conditions)} conditions; "
                     f"{plain(plan.primary.name)} selects")
+        case searching.ProtocolReviewed():
+            return short(f"protocol review: {plain(event.told)}", 200)
         case searching.Decided(action=Compare(a=a, b=b, stage=stage)):
             return f"asking a model which of {a} and {b} is sounder, in {stage}"
         case searching.Decided(action=Expand() as action):

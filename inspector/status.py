@@ -95,9 +95,11 @@ class Status(Frozen):
 
     `paused` says who paused the run and why, or why no model is called at present, and until when; else it is empty.
     `steering` has the latest kills, marks and notes, `answers` calls without a usable answer, and answers whose
-    questions had changed when they came up again; `cost` is what all model calls took, `roles` those of each role,
-    `code_seconds` what the experiments took; `cells` is None where no node owes any, `tuning` where the program tunes
-    nothing; `collected` counts folders of checkpoints and artifacts that went (`record.keeping`), `freed` is in bytes.
+    questions had changed when they came up again; `protocol` what came of the plan's review, and what of it is open;
+    `prior_work` the papers that were read before the plan; `cost` is what all model calls took, `roles` those of each
+    role, `code_seconds` what the experiments took; `cells` is None where no node owes any, `tuning` where the program
+    tunes nothing; `collected` counts folders of checkpoints and artifacts that went (`record.keeping`), `freed` is in
+    bytes.
     """
 
     run: str
@@ -117,6 +119,8 @@ class Status(Frozen):
     paused: str = ""
     steering: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
+    protocol: tuple[str, ...] = ()
+    prior_work: str = ""
     stages: tuple[StageCounts, ...]
     cost: RoleUsage
     code_seconds: float
@@ -166,7 +170,8 @@ def status_in(run: str, state: RunState, latest: Sequence[Happened], process: st
             command_text(one.command if one.command.verb != "note" else one.command.model_copy(
                 update={"target": one.stage or ""}))
             for one in state.steered if one.command.verb in ("kill", "mark", "note"))[-STEERED:],
-        answers=unusual_answers(state), stages=tuple(_counts(state, name) for name in STAGES),
+        answers=unusual_answers(state), protocol=protocol_lines(state), prior_work=prior_work_text(state),
+        stages=tuple(_counts(state, name) for name in STAGES),
         cost=state.total, code_seconds=round(state.seconds_of_code, 3),
         cells=totals_of(state, all_cells(state)), tuning=account.model_copy(update={"trials": ()}) if account else None,
         collected=len(state.collected), freed=state.freed,
@@ -176,6 +181,19 @@ def status_in(run: str, state: RunState, latest: Sequence[Happened], process: st
         paper=state.released.pdf if state.released else None,
         judgement=assessed.judgement if assessed else None, no_judgement=plain(assessed.why) if assessed else "",
         last_events=tuple(latest))
+
+
+def protocol_lines(state: RunState) -> tuple[str, ...]:
+    """What came of the review of the plan, then each finding that is open; nothing before it."""
+    review = state.protocol
+    return () if review is None else (plain(review.told), *(plain(one.line) for one in review.open))
+
+
+def prior_work_text(state: RunState) -> str:
+    """The papers that were read before the plan, or that none was; empty before that."""
+    papers = state.prior_work.papers if state.prior_work is not None else ()
+    return "; ".join(f"{short(one.title, 80)} ({len(one.uses)} entries)" for one in papers) or (
+        "unread" if state.data_plan is not None else "")
 
 
 def condition_of(state: RunState, process: str | None) -> RunCondition:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -78,6 +78,8 @@ class Literature:
 
     sources: tuple[Source, ...] = ()
     today: Callable[[], datetime.date] = datetime.date.today
+    pdf: Callable[[str], Awaitable[bytes]] | None = None
+    """The full text of a preprint by its arXiv identifier; empty where there is none. Raises `SourceError`."""
 
     async def verify(self, entry: Entry) -> Outcome:
         """What the catalogues say of an entry, within `LOOKUP_TIMEOUT`."""
@@ -132,7 +134,8 @@ CATALOGUES: dict[SourceName, type[Catalogue]] = {
 async def open_literature(settings: LiteratureSettings, credentials: Credentials) -> AsyncGenerator[Literature]:
     """The catalogues that the settings name."""
     async with Web(settings, credentials) as web:
-        yield Literature(tuple(CATALOGUES[name](web) for name in dict.fromkeys(settings.sources)))
+        yield Literature(tuple(CATALOGUES[name](web) for name in dict.fromkeys(settings.sources)),
+                         pdf=Arxiv(web).pdf if "arxiv" in settings.sources else None)
 
 
 def with_record(entry: Entry, outcome: Outcome) -> Entry:

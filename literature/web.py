@@ -69,12 +69,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a catalogue. `lookup`: 404 means that there is no such work; else it is an error."""
+    """What is asked of a catalogue. `lookup`: 404 means that there is no such work; else it is an error. `binary`:
+    each byte of the answer becomes a character, as in Latin-1."""
 
     source: SourceName
     path: str
     parameters: Mapping[str, str]
     lookup: bool = False
+    binary: bool = False
 
 
 @dataclass
@@ -167,7 +169,7 @@ class Web:
                     data += part
                     if len(data) > LARGEST:
                         raise SourceError(f"{source} answers with more than {LARGEST} bytes")
-                return data.decode("utf-8")
+                return data.decode("latin-1" if question.binary else "utf-8")
         except TimeoutError:
             raise _PassingError(f"{source} gave no answer within {self._settings.timeout:g} s") from None
         except httpx.HTTPError as error:

@@ -44,6 +44,8 @@ class RunFolder:
     """The run's own copy of the .bib file that it was given."""
     context = _Within("context")
     """The run's own copies of the papers and notes that it was given."""
+    prior = _Within("context", "prior")
+    """Full texts of published papers that were fetched before the plan."""
     checked = _Within("literature", "library.bib")
     """What of the given library may be cited, with the records of verification."""
     templates = _Within("templates")

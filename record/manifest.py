@@ -13,6 +13,8 @@ def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
     """Scorers, arrays, sealed predictions, curves, cells, figures, paper, judgement: path and recorded sha256."""
     yield from ((folder.scorers / f"{one.dataset}.py", one.sha256) for one in state.scorers)
     yield from ((folder.root / one.stored, one.sha256) for one in (state.context.documents if state.context else ()))
+    yield from ((folder.root / one.stored, one.sha256)
+                for one in (state.prior_work.papers if state.prior_work else ()))
     for node in state.nodes.values():
         for attempt in node.attempts:
             sealed = folder.attempt(node.id, attempt.number)

@@ -14,6 +14,7 @@ import asyncio
 import hashlib
 import re
 import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -128,21 +129,29 @@ class _List(Frozen):
 
 def keep(folder: Path, home: Path) -> None:
     """Copy a folder's documents to `home`, named by number, with a list of them. What is read later are the copies."""
+    found, out = documents_in(folder) if not (home / LIST).exists() else ((), ())
+    refused = list(out)
+
+    def contents() -> Iterator[tuple[str, bytes]]:
+        for path in found:
+            try:
+                yield path.name, path.read_bytes()
+            except OSError as error:
+                refused.append(f"{shown(path.name)}: {error.strerror}")
+
+    store(home, contents(), refused)
+
+
+def store(home: Path, contents: Iterable[tuple[str, bytes]], refused: Sequence[str]) -> None:
+    """Write documents, each a name and its bytes, to `home` with a list of them; nothing where the list is there."""
     if (home / LIST).exists():
         return
-    found, out = documents_in(folder)
     kept: list[_Kept] = []
-    refused = list(out)
-    for number, path in enumerate(found, 1):
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            refused.append(f"{shown(path.name)}: {error.strerror}")
-            continue
-        slug = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem)[:40].strip("-.") or "document"
-        copy = home / f"{number:02d}_{slug}{path.suffix.lower()}"
+    for number, (name, data) in enumerate(contents, 1):
+        slug = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name).stem)[:40].strip("-.") or "document"
+        copy = home / f"{number:02d}_{slug}{Path(name).suffix.lower()}"
         write_file(copy, data)
-        kept.append(_Kept(file=shown(path.name), stored=copy.name, sha256=hashlib.sha256(data).hexdigest()))
+        kept.append(_Kept(file=shown(name), stored=copy.name, sha256=hashlib.sha256(data).hexdigest()))
     write_file(home / LIST, _List(kept=tuple(kept), refused=tuple(refused)).model_dump_json(indent=1))
 
 

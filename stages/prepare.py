@@ -5,12 +5,14 @@ from __future__ import annotations
 from asyncio import to_thread
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from models.client import ModelClient
-from models.errors import ContextTooLong, ModelConfigError
+from models.errors import ContextTooLong, ImagesRefused, ModelConfigError, ModelError
 from models.roles.assessing import FEEDBACK, FeedbackInputs
 from models.roles.coding import CODE, CodeInputs, Study
-from models.roles.planning import PLAN, CatalogueEntry, PlanInputs
+from models.roles.planning import PLAN, AmendedPlan, CatalogueEntry, PlanInputs
+from models.roles.protocol import ProtocolReviewInputs
 from record.errors import ExpectedFailure
 from record.estimands import hypothesis_faults
 from record.events.searching import Prepared
@@ -18,6 +20,7 @@ from record.folder import write_file
 from record.ladder import RUNGS
 from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, Scorer
 from record.nouns.idea import GivenAnchor, Idea
+from record.nouns.protocol import FindingAnswer, ProtocolFinding
 from record.nouns.tuning import Tuning
 from sandbox.data.splits import SHARES
 from sandbox.datasets import Bundled, Sources, catalogue, materialise
@@ -28,6 +31,8 @@ from stages.briefs import GOALS
 from stages.digests import lines_of, read_context
 from stages.paper.citations import check_library
 from stages.planned_tuning import tuning_faults
+from stages.prior_work import common_to, complaint_of, read_prior_work, unanswered, with_omissions
+from stages.protocol import AMENDS, estimands_of, reviewed
 from stages.settings import PLANS
 
 UNREADABLE = "the answer before could not be read as a data plan: answer with all its fields, and nothing else"
@@ -46,8 +51,7 @@ async def prepare(bench: Bench) -> None:
 
     async def work(client: ModelClient) -> None:
         await check_library(bench)
-        given = bench.state.started.plan if bench.state.started is not None else None
-        plan = with_worst(repeatable(given, bench.search.order)) if given else await _plan(bench, client)
+        plan = await _plan(bench, client)
         assert bench.state.started is not None
         seed = bench.state.started.seed
         facts = [await to_thread(materialise, use.name, views=bench.folder.views, labels=bench.folder.labels,
@@ -66,29 +70,83 @@ async def prepare(bench: Bench) -> None:
 
 async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
     assert bench.state.started is not None
-    seed = bench.state.started.seed
-    entries = await to_thread(catalogue, bench.sources, seed=seed)
+    await read_prior_work(bench, client)
+    prior = bench.state.prior_work
+    entries = await to_thread(catalogue, bench.sources, seed=bench.state.started.seed)
     scorers = {name: read_scorer(name, place)[0] for name, place in bench.scorers.items()}
     known = tuple(_entry(one, scorers.get(one.name)) for one in entries)
     metrics = dict.fromkeys((*METRICS, *(metric.name for one in scorers.values() for metric in one.metrics)))
-    complaints: tuple[str, ...] = ()
-    for _ in range(PLANS):
-        inputs = PlanInputs(
-            idea=bench.idea, catalogue=known, metrics=tuple(metrics), node_seconds=bench.node_seconds,
-            retry_seconds=bench.retry_seconds, run_seconds=bench.run_seconds, rate=bench.state.rate,
-            device=bench.device, shares=SHARES, context=lines_of(bench.state.context), complaints=complaints)
-        try:
-            plan = await client.usable(PLAN, inputs, fatal=ContextTooLong,
-                                     then="it is asked again, as often as for a plan with faults")
-        except ContextTooLong as error:
-            raise ModelConfigError(str(error)) from None
-        complaints = ((UNREADABLE,) if plan is None
-                      else faults_of(plan, {entry.name: entry for entry in known}, scorers=scorers,
-                                     anchors=bench.idea.anchors))
-        if plan is not None and not complaints:
-            return with_worst(repeatable(plan, bench.search.order))
-    raise PlanError(f"no usable data plan after {PLANS} tries: {'; '.join(complaints)}; say in the idea "
-                    "which data and metrics to take, or choose another --model")
+    planner = Planner(client, PlanInputs(
+        idea=bench.idea, catalogue=known, metrics=tuple(metrics), node_seconds=bench.node_seconds,
+        retry_seconds=bench.retry_seconds, run_seconds=bench.run_seconds, rate=bench.state.rate,
+        device=bench.device, shares=SHARES, context=lines_of(bench.state.context),
+        prior=prior.papers if prior is not None else (), common=common_to(prior)),
+        scorers=scorers, order=bench.search.order)
+    given, complaints = bench.state.started.plan, ()
+    if given is None:
+        plan, complaints = await planner.ask(PLANS, fatal=ContextTooLong)
+    else:
+        plan = with_worst(repeatable(given, bench.search.order))
+    if plan is None:
+        raise PlanError(f"no usable data plan after {PLANS} tries: {'; '.join(complaints)}; say in the idea "
+                        "which data and metrics to take, or choose another --model")
+    used = {use.name for use in plan.datasets}
+    return await reviewed(bench, client, plan, ProtocolReviewInputs(
+        idea=bench.idea, data_plan=plan, estimands=estimands_of(plan),
+        catalogue=tuple(one for one in known if one.name in used),
+        others=tuple(one.name for one in known if one.name not in used), seeds=bench.search.max_seeds,
+        node_seconds=bench.node_seconds, retry_seconds=bench.retry_seconds, run_seconds=bench.run_seconds,
+        device=bench.device, rate=bench.state.rate, prior=planner.inputs.prior, common=planner.inputs.common),
+        planner.amend if given is None else None)
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Asks for a data plan until it can be carried out, and shows what is wrong with the one before."""
+
+    client: ModelClient
+    inputs: PlanInputs
+    scorers: Mapping[str, Scorer]
+    order: str
+
+    async def ask(
+        self, tries: int, *, before: DataPlan | None = None, findings: tuple[ProtocolFinding, ...] = (),
+        fatal: type[ModelError] = ImagesRefused,
+    ) -> tuple[DataPlan | None, tuple[str, ...]]:
+        """A plan without faults after so many calls at most, else None and what was wrong with the last one.
+
+        Of what two of the closest papers use, nothing is asked for twice: what the second plan does not tell of either
+        is printed as omitted. Raises `ModelError`, a `ContextTooLong` that is fatal as `ModelConfigError`.
+        """
+        known, told = {entry.name: entry for entry in self.inputs.catalogue}, False
+        titles = {entry.name: entry.title for entry in self.inputs.catalogue}
+        complaints: tuple[str, ...] = ()
+        for left in reversed(range(tries)):
+            asked = self.inputs.model_copy(update={"before": before, "findings": findings, "complaints": complaints})
+            try:
+                plan = await self.client.usable(PLAN, asked, fatal=fatal,
+                                                then="it is asked again, as often as for a plan with faults")
+            except ContextTooLong as error:
+                raise ModelConfigError(str(error)) from None
+            if plan is None:
+                complaints = (UNREADABLE,)
+                continue
+            complaints = faults_of(plan, known, scorers=self.scorers, anchors=self.inputs.idea.anchors)
+            silent, before = unanswered(plan, self.inputs.common, titles), plan
+            if silent and left and not told:
+                complaints, told = (*complaints, *map(complaint_of, silent)), True
+            if not complaints:
+                return with_omissions(with_worst(repeatable(plan, self.order)), silent), ()
+        return None, complaints
+
+    async def amend(
+        self, plan: DataPlan, findings: tuple[ProtocolFinding, ...]
+    ) -> tuple[DataPlan | None, tuple[FindingAnswer, ...]]:
+        """`stages.protocol.Amend`: a plan that can be carried out, with the planner's answers."""
+        found, _ = await self.ask(AMENDS, before=plan, findings=findings)
+        if not isinstance(found, AmendedPlan):
+            return None, ()
+        return DataPlan.model_validate(found.model_dump(exclude={"answers"})), found.answers
 
 
 def repeatable(plan: DataPlan, order: str) -> DataPlan:

@@ -17,6 +17,8 @@ from review.honesty.probe import TASK
 from search.settings import RETRY_FACTOR, SearchSettings
 from stages.digests import CONTEXT
 from stages.digests import ROUNDS as DIGESTS
+from stages.prior_work import MOST
+from stages.protocol import AMENDS, REVIEWS
 from stages.settings import OUTLINES, PLANNINGS, PLANS, REVISIONS, PaperSettings
 
 
@@ -49,7 +51,9 @@ class RunShares:
         looks, missing = paper.replots + 1, bool(paper.missing_ablations)
         rounds = paper.reflections + (1 + REVISIONS) * missing  # versions of the text that may be looked at
         return {
-            CONTEXT: call(roles.DIGEST) * (self.documents * DIGESTS), "prepare": call(roles.PLAN) * PLANS,
+            CONTEXT: call(roles.DIGEST) * (self.documents * DIGESTS),
+            "prepare": (call(roles.PRIOR_SEARCH) + call(roles.PRIOR_WORK) * MOST + call(roles.PLAN) * (PLANS + AMENDS)
+                        + call(roles.PROTOCOL_REVIEW) * REVIEWS),
             **{summary_of(stage).task: call(roles.SUMMARY) for stage in STAGES},
             "figures": call(roles.FIGURES, roles.VISION) * looks,
             TASK: self.attempt(self.node_seconds * RETRY_FACTOR),  # more permutations, where there is room

@@ -1,8 +1,8 @@
 """`scientist run --dry-run`: the data plan of an idea, made as a run would make it, and a forecast of that run.
 
-The planner is really asked, which costs its call; the datasets are really split, so that sizes and duplicates are
-facts. All is written to a temporary folder that is removed. Not guaranteed: that a run makes the same plan again; a
-model's second answer may differ.
+The planner and the reviewer are really asked, which costs their calls; the datasets are really split, so that sizes and
+duplicates are facts. All is written to a temporary folder that is removed. No catalogue is asked for prior work: only
+the user's own documents are read. Not guaranteed: that a run makes the same plan again; a second answer may differ.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from models.errors import ModelUnavailable
 from models.roles.planning import PLAN
 from record.errors import WrongUse
 from record.estimands import described
+from record.events.papers import PriorWorkRead
 from record.events.running import Started
+from record.events.searching import ProtocolReviewed
 from record.fold.state import RunState
 from record.folder import RunFolder, write_file
 from record.log import MemoryLog
@@ -45,7 +47,7 @@ MOST_NAMED = 12
 
 
 class Planned(Frozen):
-    """What the planner's calls took. `usd` is None where the price is unknown."""
+    """What the calls took. `usd` is None where the price is unknown."""
 
     calls: int
     input_tokens: int
@@ -64,6 +66,8 @@ class DryRun(Frozen):
     time_limit: float
     data_plan: DataPlan
     datasets: tuple[DatasetFacts, ...]
+    prior_work: PriorWorkRead | None = None
+    protocol: ProtocolReviewed | None = None
     planned: Planned
     forecast: Forecast
 
@@ -77,7 +81,7 @@ def show_plan(
     if out is not None and out.exists():
         raise WrongUse(f"{out} exists: name another file")
     if planner != "offline" and not json and plan is None:
-        show([line(f"asking {planner} for the data plan; this costs the planner's call")])
+        show([line(f"asking {planner} for the data plan, and for its review; this costs the calls")])
     try:
         with tempfile.TemporaryDirectory(prefix="scientist-dry-run-") as folder:
             state = asyncio.run(_prepared(idea, settings, RunFolder(Path(folder) / "run"), plan))
@@ -93,7 +97,8 @@ def show_plan(
     dry_run = DryRun(
         idea=idea.name, title=idea.title, model=settings.models.called, workers=settings.search.num_workers,
         device=settings.sandbox.device, time_limit=settings.time_limit, data_plan=state.data_plan,
-        datasets=state.datasets, forecast=forecast(state.data_plan, state.datasets, settings),
+        datasets=state.datasets, prior_work=state.prior_work, protocol=state.protocol,
+        forecast=forecast(state.data_plan, state.datasets, settings),
         planned=Planned(calls=total.calls, input_tokens=total.input_tokens, output_tokens=total.output_tokens,
                         usd=None if total.unpriced and settings.models.called != "offline" else total.usd))
     if out is not None:
@@ -131,12 +136,12 @@ def lines(dry_run: DryRun) -> Iterator[Text]:
     yield line(dry_run.title, "bold")
     rows = (*_plan(plan), *(row for one in dry_run.datasets for row in _dataset(one)),
             ("expected", f"{duration(plan.expected_seconds)} for one experiment (all conditions, all datasets)"),
-            *(("not tested", untested) for untested in plan.not_tested), ("notes", plan.notes))
+            *(("not tested", untested) for untested in plan.not_tested), ("notes", plan.notes), *_reviewed(dry_run))
     yield from (_row(name, value) for name, value in rows if value)
     yield Text("what a run would take: likely, and at most", style="bold")
     yield from (_row(name, value) for name, value in _forecast(dry_run))
     price = "price unknown" if spent.usd is None else dollars(spent.usd, 0)
-    yield Text(f"this dry run took {spent.calls} planner call{'s' * (spent.calls != 1)}: {count(spent.input_tokens)} "
+    yield Text(f"this dry run took {spent.calls} model call{'s' * (spent.calls != 1)}: {count(spent.input_tokens)} "
                f"tokens in, {count(spent.output_tokens)} out, {price}. No run was made.", style="dim")
 
 
@@ -165,6 +170,17 @@ def _plan(plan: DataPlan) -> Iterator[tuple[str, str]]:
     yield "conditions", f"{len(plan.conditions)} ({_first(plan.conditions)})"
     for use in plan.datasets:
         yield "dataset", f"{use.name}: {use.reason}".rstrip(": ")
+
+
+def _reviewed(dry_run: DryRun) -> Iterator[tuple[str, str]]:
+    papers = dry_run.prior_work.papers if dry_run.prior_work is not None else ()
+    yield from (("prior work", f"{one.title}: " + (", ".join(use.name for use in one.uses) or "nothing found in it"))
+                for one in papers)
+    if not papers:
+        yield "prior work", "unread"
+    if dry_run.protocol is not None:
+        yield "review", dry_run.protocol.told
+        yield from (("open" if one.open else "answered", one.line) for one in dry_run.protocol.findings)
 
 
 def _dataset(facts: DatasetFacts) -> Iterator[tuple[str, str]]:

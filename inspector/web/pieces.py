@@ -172,6 +172,9 @@ def checks_of(state: RunState, seedless: tuple[str, ...]) -> Iterator[ShownCheck
             "every number, figure and citation is bound to the record"))
         if draft.findings:
             yield ShownCheck("Typesetting", False, "; ".join(map(str, draft.findings)))
+    if (review := state.protocol) is not None:
+        yield ShownCheck("Protocol", not review.open if not review.why else None, review.told)
+        yield from (ShownCheck("Protocol", False, one.line) for one in review.open)
     judged = state.assessed.judgement if state.assessed is not None else None
     if judged is not None and judged.audit is not None:
         found = judged.audit

@@ -37,6 +37,12 @@ class Arxiv(Catalogue):
     def _question(self, limit: int, parameter: str, value: str) -> Question:
         return Question(self.name, "query", {parameter: value, "start": "0", "max_results": str(limit)})
 
+    async def pdf(self, identifier: str) -> bytes:
+        """The full text of a preprint; empty where there is none. Raises `SourceError`."""
+        found = await self._web.ask(
+            Question(self.name, f"../pdf/{identifier}", {}, lookup=True, binary=True), lambda text: (text,))
+        return "".join(found).encode("latin-1")
+
     def read(self, text: str, *, lookup: bool) -> tuple[Work, ...]:
         if "<!DOCTYPE" in text[:2000] or "<!ENTITY" in text:  # no feed has one; entities can be made to grow endlessly
             raise SourceError("arxiv answers in an unknown form (a document type)")

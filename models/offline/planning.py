@@ -7,6 +7,7 @@ from models.offline.study import AblationSpec, study_of_idea
 from models.roles.planning import (
     AblationPlan,
     AblationPlanInputs,
+    AmendedPlan,
     MissingAblations,
     MissingAblationsInputs,
     PlanInputs,
@@ -14,6 +15,8 @@ from models.roles.planning import (
 )
 from record.ablation import Ablation
 from record.nouns.data import DataPlan
+from record.nouns.prior import Omitted
+from record.nouns.protocol import FindingAnswer
 
 
 def plan(inputs: PlanInputs) -> DataPlan:
@@ -41,8 +44,21 @@ def plan(inputs: PlanInputs) -> DataPlan:
     hypotheses = tuple(one.model_copy(update={
         "alternatives": tuple(other for other in one.alternatives if other.metric in known)})
         for one in study.plan.hypotheses)
-    return study.plan.model_copy(update={
-        "datasets": asked or datasets, "metrics": metrics, "hypotheses": hypotheses})
+    omitted = tuple(Omitted(name=row.name, reason="it is no part of the study that this model knows")
+                    for row in inputs.common)
+    made = study.plan.model_copy(update={
+        "datasets": asked or datasets, "metrics": metrics, "hypotheses": hypotheses, "omitted": omitted})
+    return _amended(made, inputs) if inputs.findings else made
+
+
+def _amended(plan: DataPlan, inputs: PlanInputs) -> AmendedPlan:
+    """The plan with a line of `untested` for doubts about its scope; other findings get the reason why it stays."""
+    scope = any(one.kind == "scope" for one in inputs.findings)
+    told = ("other data than those of the plan",) if scope else ()
+    return AmendedPlan(**plan.model_copy(update={"untested": (*plan.untested, *told)}).model_dump(), answers=tuple(
+        FindingAnswer(finding=number, changed=True, reason="`untested` says so now.") if one.kind == "scope" else
+        FindingAnswer(finding=number, changed=False, reason="The study that this model knows is fixed.")
+        for number, one in enumerate(inputs.findings, 1)))
 
 
 def ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:

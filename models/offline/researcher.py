@@ -21,6 +21,7 @@ from models.offline.ideating import digest, idea, idea_of, idea_reflect, proposa
 from models.offline.judging import compare, feedback, summary, vision
 from models.offline.planning import ablation_plan, missing_ablations, plan
 from models.offline.plotting import figure_review, figures, plot
+from models.offline.protocol import prior_search, prior_work, protocol_review
 from models.offline.reflecting import reflect
 from models.offline.writing import outlined, sections
 from record.nouns.decisions import Usage
@@ -33,7 +34,8 @@ ANSWERS: dict[str, Callable[[Any], BaseModel]] = {
     "figure_review": figure_review, "ablation_plan": ablation_plan, "missing_ablations": missing_ablations,
     "cite_ask": cite_ask, "cite_select": cite_select,
     "idea": idea, "idea_reflect": idea_reflect, "related_work": related_work, "proposal": proposal, "idea_of": idea_of,
-    "digest": digest, "prefer": prefer,
+    "digest": digest, "prefer": prefer, "prior_search": prior_search, "prior_work": prior_work,
+    "protocol_review": protocol_review,
 }
 
 

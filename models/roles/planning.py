@@ -18,6 +18,8 @@ from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.nodes import StageSummary
 from record.nouns.papers import Draft
+from record.nouns.prior import PriorPaper, PriorRow
+from record.nouns.protocol import FindingAnswer, ProtocolFinding
 
 
 class CatalogueEntry(Frozen):
@@ -52,10 +54,21 @@ class PlanInputs(Frozen):
     rate: Measured = None
     shares: dict[str, float] = Field(default_factory=dict, description="share of a dataset's examples by split")
     context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
+    prior: tuple[PriorPaper, ...] = Field(default=(), description="what the closest papers used")
+    common: tuple[PriorRow, ...] = Field(default=(), description="what two of them or more used")
+    before: DataPlan | None = Field(default=None, description="the plan handed in before")
+    findings: tuple[ProtocolFinding, ...] = Field(default=(), description="what a reviewer found wrong with that plan")
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the plan handed in before")
 
 
-PLAN = Role("plan", PlanInputs, DataPlan, prompt_tokens=8000, usual=(1900, 900))
+class AmendedPlan(DataPlan):
+    """A plan after its review, with an answer to each finding."""
+
+    answers: tuple[FindingAnswer, ...] = Field(default=(), description="each finding once, by its number")
+
+
+PLAN = Role("plan", PlanInputs, DataPlan, prompt_tokens=16_000, usual=(4500, 1500),
+            answer=lambda inputs: AmendedPlan if inputs.findings else DataPlan)
 
 
 class AblationPlanInputs(Study):

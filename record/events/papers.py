@@ -12,6 +12,7 @@ from record.nouns.figures import FigureReview, FinalFigure, PaperFigureReview
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import Failure
 from record.nouns.papers import CheckedEntry, Draft, FoundWork, Judgement, PaperFinding, Searched, Support
+from record.nouns.prior import PriorPaper
 
 
 class ContextRead(Frozen):
@@ -20,6 +21,20 @@ class ContextRead(Frozen):
     type: Literal["context_read"] = "context_read"
     documents: tuple[Digest, ...] = ()
     refused: tuple[str, ...] = Field(default=(), description="what could not be read, and why, one line each")
+
+
+class PriorWorkRead(Frozen):
+    """The full texts of the closest papers were read, before the plan; without any, page one says so."""
+
+    type: Literal["prior_work_read"] = "prior_work_read"
+    papers: tuple[PriorPaper, ...] = ()
+    queries: tuple[str, ...] = Field(default=(), description="what catalogues were asked for")
+    refused: tuple[str, ...] = Field(default=(), description="what was not reached or read, and why, one line each")
+
+    @property
+    def unread(self) -> bool:
+        """Whether no paper was read."""
+        return not self.papers
 
 
 class Ideating(Frozen):
@@ -53,7 +68,7 @@ class Conceived(Frozen):
     reason: str = Field(default="", description="why there is none")
 
 
-IdeaEvent = ContextRead | Ideating | LookedUp | Conceived
+IdeaEvent = ContextRead | PriorWorkRead | Ideating | LookedUp | Conceived
 
 
 class FiguresMade(Frozen):

@@ -23,6 +23,7 @@ from record.nouns.nodes import (
     StageSummary,
     Verdict,
 )
+from record.nouns.protocol import ReviewedFinding
 
 
 class Proposed(Frozen):
@@ -228,6 +229,35 @@ class Locked(Frozen):
     why: str = Field(default="", description="why there are fewer seeds than are wanted")
 
 
+class ProtocolReviewed(Frozen):
+    """The data plan was reviewed before it was fixed and before any code was written; `prepared` has it as amended.
+
+    Findings that are open are printed in the paper. Nothing here ends a run.
+    """
+
+    type: Literal["protocol_reviewed"] = "protocol_reviewed"
+    reviewer: str = Field(description="the model, as it was configured")
+    reviewed: DataPlan
+    findings: tuple[ReviewedFinding, ...] = ()
+    amendment: Amended | None = Field(default=None, description="number 1, where the plan was changed for a finding")
+    why: str = Field(default="", description="why there is no review")
+
+    @property
+    def told(self) -> str:
+        """What came of it, in one line."""
+        if self.why:
+            return f"the plan was not reviewed: {self.why}"
+        found, number = "finding" if len(self.findings) == 1 else "findings", len(self.findings) or "no"
+        return f"{number} {found} on the plan by {self.reviewer}" + (
+            f", {len(self.open) or 'none'} open; the plan was {'amended' if self.amendment else 'not changed'}"
+            if self.findings else "")
+
+    @property
+    def open(self) -> tuple[ReviewedFinding, ...]:
+        """The findings that were not answered, or that the reviewer still holds."""
+        return tuple(one for one in self.findings if one.open)
+
+
 class Summarised(Frozen):
     """Decision k, the report on a stage, is written."""
 
@@ -255,5 +285,5 @@ class AblationsMissed(Frozen):
 
 
 SearchEvent = (
-    Prepared | Amended | Decided | WorkDone | Compared | Settled | Locked | Summarised | AblationsPlanned
-    | AblationsMissed)
+    Prepared | Amended | ProtocolReviewed | Decided | WorkDone | Compared | Settled | Locked | Summarised
+    | AblationsPlanned | AblationsMissed)

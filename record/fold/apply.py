@@ -46,6 +46,8 @@ def _apply_paper(state: RunState, event: papers.PaperEvent | papers.IdeaEvent) -
     match event:
         case papers.ContextRead():
             state.context = event
+        case papers.PriorWorkRead():
+            state.prior_work = event
         case papers.Ideating():
             state.ideating = event
         case papers.LookedUp():

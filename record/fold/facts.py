@@ -129,6 +129,8 @@ class Facts:
     amendments: list[searching.Amended] = field(default_factory=list[searching.Amended])
     locks: list[tuple[int, searching.Locked]] = field(default_factory=list[tuple[int, searching.Locked]])
     """What was locked to be confirmed, each with the last decision before it."""
+    protocol: searching.ProtocolReviewed | None = None
+    """What a second reader said of the plan; None before, and in runs of older versions."""
     datasets: tuple[DatasetFacts, ...] = ()
     scorers: tuple[Scorer, ...] = ()
     decisions: dict[int, searching.Decided] = field(default_factory=dict[int, searching.Decided])
@@ -182,6 +184,8 @@ class Facts:
     assessed: papers.Assessed | None = None
     context: papers.ContextRead | None = None
     """What the person's own documents say; None before they are read, and where none were given."""
+    prior_work: papers.PriorWorkRead | None = None
+    """What the closest papers used. Page one says "prior work unread" where this is None or `unread`."""
     ideating: papers.Ideating | None = None
     """The topic of an ideation; None in a run."""
     looked_up: dict[tuple[int, int], papers.LookedUp] = field(default_factory=dict[tuple[int, int], papers.LookedUp])

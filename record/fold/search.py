@@ -55,6 +55,8 @@ def apply_search(state: RunState, event: searching.SearchEvent, at: float) -> No
         case searching.Amended():
             state.data_plan = event.data_plan
             state.amendments.append(event)
+        case searching.ProtocolReviewed():  # its plan takes effect with `Prepared`
+            state.protocol, state.amendments = event, [event.amendment] if event.amendment else []
         case searching.Locked():
             state.locks.append((state.last_decision, event))
         case searching.Decided():

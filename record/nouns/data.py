@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 
 from record.nouns.frozen import Frozen
 from record.nouns.hypotheses import Hypothesis
+from record.nouns.prior import Omitted
 from record.nouns.tuning import Anchor, Hyperparameter, Setting, Tuning
 
 
@@ -32,6 +33,7 @@ class Arm(Frozen):
     role: Literal["baseline", "method", "ablation"]
     description: str = ""
     untuned: str = Field(default="", description="why it has no hyperparameters, where it has none")
+    answers: tuple[str, ...] = Field(default=(), description="baselines of prior work that it is, under another name")
 
 
 class Level(Frozen):
@@ -47,6 +49,7 @@ class DatasetUse(Frozen):
 
     name: str = Field(description="a name from the catalogue that `lab.data(name)` accepts")
     reason: str = ""
+    answers: tuple[str, ...] = Field(default=(), description="datasets of prior work that it is, under another name")
 
 
 class LeftOut(Frozen):
@@ -77,6 +80,7 @@ class DataPlan(Frozen):
     tuning: Tuning = Tuning()
     anchors: tuple[Anchor, ...] = Field(default=(), description="published values that the user gives of baselines")
     left_out: tuple[LeftOut, ...] = Field(default=(), description="cells that are not measured, on purpose")
+    omitted: tuple[Omitted, ...] = Field(default=(), description="what two of the closest papers use and this does not")
     open: tuple[str, ...] = Field(default=(), description="what experiments may choose; all else is fixed")
     covered: tuple[int, ...] = Field(default=(), description=(
         "numbers, from 1, of the idea's experiments that measuring every arm answers in full"))
@@ -126,7 +130,7 @@ class DataPlan(Frozen):
     @property
     def not_tested(self) -> tuple[str, ...]:
         """What the idea asks for and this plan does without, each in words."""
-        return (*self.untested, *map(str, self.left_out))
+        return (*self.untested, *map(str, self.omitted), *map(str, self.left_out))
 
     @property
     def level_names(self) -> tuple[str, ...]:

@@ -55,7 +55,8 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
         "seed": state.started.seed, "models": state.models, "isolation": state.isolations,
         "isolation_told": isolation, "machines": state.machines, "settings": state.started.settings,
         "overrides": state.overrides, "datasets": state.datasets, "scorers": state.scorers,
-        "untested": state.data_plan.not_tested if state.data_plan else (), "rules": RULES, "counts": _counts(state),
+        "untested": state.data_plan.not_tested if state.data_plan else (), "rules": RULES,
+        "protocol": state.protocol, "prior_work": state.prior_work, "counts": _counts(state),
         "nodes": [_node(node, state) | _cells(cells.get(node.id, ()), state.gpus) for node in state.nodes.values()],
         **_all_cells(totals_of(state, cells), state.gpus), "metrics": list(_metrics(state, primary)),
         "decisions": [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from pydantic_ai import models as pydantic_ai_models
 
 from agent.cli import main
 from tests.claimed import claimed
-from tests.models.openai_server import OpenAIServer, status, tool
+from tests.models.openai_server import Choose, OpenAIServer, Step, status, tool
 
 pytestmark = pytest.mark.slow
 
@@ -44,6 +44,20 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     assert left == []
 
 
+def planner(*plans: dict[str, Any], findings: Sequence[object] = ()) -> Choose:
+    """Plans in order, the last one for ever; and a reviewer who finds this, and holds nothing of it."""
+    given = list(plans)
+
+    def step(number: int, body: dict[str, Any]) -> Step:
+        if '"queries"' in json.dumps(body["tools"]):
+            return tool({"queries": []})
+        if '"held"' not in json.dumps(body["tools"]):
+            return tool(given.pop(0) if len(given) > 1 else given[0])
+        return tool({"findings": [] if "# Your findings" in json.dumps(body) else findings})
+
+    return step
+
+
 def asked(server: OpenAIServer, *more: str) -> int:
     return main(["run", "--idea", str(IDEA), "--dry-run", "--model", "openai-chat:m", "--base-url", server.url,
                  "--set", "models.retries=0", *more])
@@ -61,22 +75,35 @@ def test_the_offline_plan_is_shown_with_its_forecast(place: Path, capsys: pytest
 def test_a_model_is_asked_once_and_its_plan_and_cost_are_shown(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with OpenAIServer([tool(PLAN)]) as server:
+    with OpenAIServer(planner(PLAN)) as server:
         assert asked(server) == 0
-        assert len(server.requests) == 1
+        assert len(server.requests) == 2
     out = capsys.readouterr().out
-    assert out.startswith("asking openai-chat:m for the data plan; this costs the planner's call")
-    assert "this dry run took 1 planner call: 100 tokens in, 20 out, $0.00" in out
+    assert out.startswith("asking openai-chat:m for the data plan, and for its review; this costs the calls")
+    assert "this dry run took 2 model calls: 200 tokens in, 40 out, $0.00" in out
+    assert "prior work  unread" in out and "review      no findings on the plan by openai-chat:m" in out
     assert "USD         $0.00, at most $0.00" in out and "\x1b" not in out
 
 
+def test_what_a_reviewer_finds_is_shown_with_the_answers(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = {"kind": "scope", "severity": "should", "what": "One dataset.", "where": "datasets", "mend": "Say so."}
+    better = {**PLAN, "untested": ["other data"], "answers": [{"finding": 1, "changed": True, "reason": "Said."}]}
+    with OpenAIServer(planner(PLAN, better, findings=(found, found))) as server:
+        assert asked(server) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "2 findings on the plan by openai-chat:m, 1 open; the plan was amended" in out
+    assert "answered scope (should), at datasets: One dataset. The plan was changed: Said." in out
+    assert "open scope (should), at datasets: One dataset. Open: it was not answered" in out
+    assert "not tested other data" in out
+
+
 def test_the_json_holds_plan_data_and_forecast(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with OpenAIServer([tool({**PLAN, "datasets": [{"name": "moon"}]}), tool(PLAN)]) as server:
+    with OpenAIServer(planner({**PLAN, "datasets": [{"name": "moon"}]}, PLAN)) as server:
         assert asked(server, "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["data_plan"]["datasets"] == [{"name": "wine", "reason": ""}]
+    assert found["data_plan"]["datasets"] == [{"name": "wine", "reason": "", "answers": []}]
     assert sum(found["datasets"][0]["sizes"].values()) == 178
-    assert found["planned"]["calls"] == 2, "a plan with a dataset that is not there is asked for again"
+    assert found["planned"]["calls"] == 3, "a plan with a dataset that is not there is asked for again"
     assert found["forecast"]["usd"] == {"likely": 0.0, "most": 0.0}
     assert found["forecast"]["gpu_hours"] is None, "experiments run on the CPU"
     assert {one["role"] for one in found["forecast"]["calls"]} >= {"plan", "code", "judge"}
@@ -96,7 +123,7 @@ def test_a_plan_that_stays_unusable_is_one_line(place: Path, capsys: pytest.Capt
 def test_a_metric_that_cannot_hold_is_told_to_the_planner(
     place: Path, capsys: pytest.CaptureFixture[str], metric: dict[str, Any], words: str
 ) -> None:
-    with OpenAIServer([tool({**PLAN, "metrics": [metric]}), tool(PLAN)]) as server:
+    with OpenAIServer(planner({**PLAN, "metrics": [metric]}, PLAN)) as server:
         assert asked(server, "--json") == 0
         assert words in json.dumps(server.requests[1])
     assert json.loads(capsys.readouterr().out)["data_plan"]["metrics"][0]["higher_is_better"] is True
@@ -117,10 +144,10 @@ def test_a_study_that_its_model_cannot_read_is_refused_before_any_experiment(
     place: Path, capsys: pytest.CaptureFixture[str], dry: tuple[str, ...]
 ) -> None:
     """Plan and claim are never cut, so a model must have room for them."""
-    with OpenAIServer([tool(LONG)]) as server:
+    with OpenAIServer(planner(LONG)) as server:
         given = ["--model", "openai-chat:m", "--base-url", server.url, "--set", "models.context_tokens=24000"]
         assert main(["run", "--idea", str(IDEA), *given, *dry]) == 2
-        assert len(server.requests) == 1, "the planner alone was asked"
+        assert len(server.requests) <= 3, "nobody was asked but for the plan"
     err = capsys.readouterr().err.strip().splitlines()[-1]
     assert "role 'code' takes about" in err and "the model's context is 24000" in err and "the data plan 5" in err
     assert not list(Path.cwd().glob("runs/*"))

@@ -67,6 +67,8 @@ class World:
     faults: dict[SourceName, Fault] = field(default_factory=dict[SourceName, Fault])
     asked: list[tuple[SourceName, str]] = field(default_factory=list[tuple[SourceName, str]])
     headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    texts: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    """PDFs at arXiv, by identifier."""
 
 
 class Exchange(BaseHTTPRequestHandler):
@@ -82,6 +84,10 @@ class Exchange(BaseHTTPRequestHandler):
         world = self.world
         parts = urlparse(self.path)
         name, _, rest = parts.path.lstrip("/").partition("/")
+        if name == "pdf":
+            world.asked.append(("arxiv", self.path))
+            self.say(200 if rest in world.texts else 404, world.texts.get(rest, b""))
+            return
         source = cast("SourceName", name)
         world.asked.append((source, self.path))
         world.headers.append({key.lower(): value for key, value in self.headers.items()})
@@ -98,7 +104,8 @@ class Exchange(BaseHTTPRequestHandler):
         return self.server.world
 
     def say(self, code: int, body: Any, headers: dict[str, str] | None = None) -> None:
-        data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        text = body if isinstance(body, str | bytes) else json.dumps(body)
+        data = text.encode() if isinstance(text, str) else text
         self.send_response(code)
         for key, value in (headers or {}).items():
             self.send_header(key, value)

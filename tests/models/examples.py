@@ -63,6 +63,8 @@ from record.tuning import Chosen
 from review.judge import read_rubric
 from tests.claimed import claimed
 from tests.models.ideation_examples import INPUTS as IDEATION
+from tests.models.protocol_examples import COMMON, FINDING, PRIOR
+from tests.models.protocol_examples import inputs as of_protocol
 from tests.programs import files
 
 IDEA = Idea.model_validate({
@@ -202,15 +204,17 @@ OUTLINE = PaperOutline(
     sections=(PlannedSection(title="Introduction", claim="Margins may help.", references=("vapnik1995",), share=0.4),
               PlannedSection(title="Results", claim="It is open.", keys=("acc.plain.n50", "lr"), tables=("main",),
                              figures=("accuracy-by-size",), tells=("primary-digits", "told-1"), share=0.6)))
+CATALOGUE = (
+    CatalogueEntry(name="digits", title="Digits", examples=1797, features=64, classes=10,
+                   sizes={"train": 898, "dev": 180, "validation": 359, "test": 359}),
+    CatalogueEntry(name="diabetes", title="Diabetes", examples=442, features=10, classes=0))
 INPUTS: dict[str, BaseModel] = {
     "plan": PlanInputs(
         idea=IDEA, node_seconds=120.0, retry_seconds=180.0, run_seconds=7200.0, rate=RATE,
         metrics=("accuracy", "log_loss"),
         shares={"train": 0.5, "dev": 0.1, "validation": 0.2, "test": 0.2},
-        catalogue=(
-            CatalogueEntry(name="digits", title="Digits", examples=1797, features=64, classes=10,
-                           sizes={"train": 898, "dev": 180, "validation": 359, "test": 359}),
-            CatalogueEntry(name="diabetes", title="Diabetes", examples=442, features=10, classes=0)),
+        catalogue=CATALOGUE,
+        prior=PRIOR, common=COMMON, before=PLAN, findings=(FINDING,),
     ),
     "code": CODE,
     "plot": PlotInputs(
@@ -339,4 +343,5 @@ INPUTS["missing_ablations"] = MissingAblationsInputs(
         ablation=ABLATION.model_copy(update={"name": "no-hinge"}), by="author", outcome="failed", node="n12",
         why="timeout: it took 120 s")))
 INPUTS.update(IDEATION)
+INPUTS.update(of_protocol(IDEA, PLAN, CATALOGUE[:1]))
 PROGRAM = Program(title="A plain network", plan="Train it.", varies="design", files=files("import lab\n", "pass\n"))

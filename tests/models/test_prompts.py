@@ -38,7 +38,7 @@ from record.nouns.data import LeftOut, Measurement, MetricSpec
 from record.nouns.figures import FigureReview
 from record.nouns.nodes import Attempt, BranchStep, NodeKind, StageName, StageSummary
 from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section
-from tests.models import ideation_examples
+from tests.models import ideation_examples, protocol_examples
 from tests.models.examples import ABLATION, CODE, DIFFERENCE, INPUTS, LAB, MEASUREMENTS, PARENT, PLAN, PROGRAM, WRITE
 from tests.models.snapshot import assert_snapshot
 from tests.programs import files
@@ -247,7 +247,7 @@ def huge() -> dict[str, BaseModel]:
     found = FoundWork(number=1, source="openalex", id="W1", title=LONG, authors=(LONG,) * 99, venue=LONG, abstract=LONG)
     searched = Searched(sentence=LONG[:600], query=LONG, found=(1,) * 6)
     changes: dict[str, dict[str, object]] = {
-        "plan": {}, "code": {"parent": parent, "siblings": siblings, "rest": rest, "notes": (LONG,) * 99,
+        "code": {"parent": parent, "siblings": siblings, "rest": rest, "notes": (LONG,) * 99,
                              "in_flight": flying},
         "plot": {"arrays": arrays, "complaints": (LONG,) * 99, "plan": LONG},
         "vision": {"plan": LONG, "measurements": measured, "lint": ((LONG,) * 50,), "earlier": ((LONG,) * 50,),
@@ -278,7 +278,7 @@ def huge() -> dict[str, BaseModel]:
         "prefer": dict.fromkeys(("first", "second"),
                                 ShownPaper(text=LONG * 9, characters=9, left_out=(LONG,) * 99)),
     }
-    changes |= ideation_examples.huge(LONG)
+    changes |= ideation_examples.huge(LONG) | protocol_examples.huge(LONG)
     made: dict[str, BaseModel] = {}
     for role in ROLES:
         known = type(INPUTS[role]).model_fields

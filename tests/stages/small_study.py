@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from models.offline.protocol import prior_search
 from models.roles.assessing import FeedbackInputs, StageReport, SummaryInputs
 from models.roles.coding import CodeInputs, Program
 from models.roles.figures import (
@@ -34,6 +35,7 @@ from models.roles.planning import (
     PlanInputs,
     RiskTested,
 )
+from models.roles.protocol import ProtocolReview
 from models.roles.revising import CiteQueries, ReflectInputs, Reflection, TextEdit
 from models.roles.writing import (
     ClaimLine,
@@ -146,6 +148,7 @@ def small_model(*missing: str, **others: Callable[[Any], BaseModel]) -> Scripted
 
     answers: dict[str, Callable[[Any], BaseModel]] = {
         "ablation_plan": _ablation_plan, "missing_ablations": missed, "cite_ask": lambda _: CiteQueries(),
+        "prior_search": prior_search, "protocol_review": lambda _: ProtocolReview(),
         "plan": _plan, "code": _code, "plot": _plot, "vision": _vision, "feedback": _feedback, "summary": _summary,
         "figures": figures, "outline": _outline, "write": _write, "reflect": _reflect, "judge": _judge,
         "figure_review": _figure_review}

@@ -27,6 +27,7 @@ from models.roles.figures import (
     VisionInputs,
 )
 from models.roles.planning import AblationPlan, MissingAblations
+from models.roles.protocol import PriorSearch, PriorWork, ProtocolReview
 from models.roles.revising import CiteQueries, CiteSelection, ReflectInputs, Reflection
 from models.roles.writing import OutlineInputs, PaperOutline, Sections
 from record.nouns.data import DataPlan, Measurement
@@ -86,6 +87,8 @@ def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
         ("cite_ask", INPUTS["cite_ask"], CiteQueries), ("cite_select", INPUTS["cite_select"], CiteSelection),
         ("missing_ablations", INPUTS["missing_ablations"].model_copy(update={"idea": IDEA, "data_plan": PLAN}),
          MissingAblations),
+        ("prior_search", INPUTS["prior_search"], PriorSearch), ("prior_work", INPUTS["prior_work"], PriorWork),
+        ("protocol_review", INPUTS["protocol_review"], ProtocolReview),
     ]
 
 

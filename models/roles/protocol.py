@@ -1,0 +1,93 @@
+"""Before the plan and after it: `prior_search` says what to look for, `prior_work` reads a paper into a table, and
+`protocol_review` looks for what is wrong with a data plan before any code is written."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from models.roles.coding import Measured, Seconds
+from models.roles.ideation import PageText, Query
+from models.roles.planning import CatalogueEntry
+from models.roles.role import Circumstance, Role
+from record.nouns.data import DataPlan
+from record.nouns.frozen import Frozen
+from record.nouns.idea import Idea
+from record.nouns.prior import PriorPaper, PriorRow, PriorUse
+from record.nouns.protocol import HeldFinding, ProtocolFinding, ReviewedFinding, value_at
+
+
+class PriorSearchInputs(Frozen):
+    idea: Idea
+    most: int = Field(ge=1, description="searches at most")
+
+
+class PriorSearch(Frozen):
+    """What to type into a paper search to find the papers that come closest; nothing, where no search would help."""
+
+    queries: tuple[Query, ...] = ()
+
+
+PRIOR_SEARCH = Role("prior_search", PriorSearchInputs, PriorSearch, temperature=0.3, max_tokens=1024,
+                    prompt_tokens=4000, usual=(1100, 80))
+
+
+class PriorWorkInputs(Frozen):
+    idea: Idea
+    file: str
+    pages: tuple[PageText, ...]
+    unread: int = Field(default=0, description="characters that are left out since the paper is long")
+
+
+class PriorWork(Frozen):
+    """What a paper used and reports."""
+
+    title: str = Field(default="", max_length=300, description="of the paper; empty where the text is none that "
+                                                               "reports experiments")
+    uses: tuple[PriorUse, ...] = Field(default=(), max_length=40)
+
+
+PRIOR_WORK = Role("prior_work", PriorWorkInputs, PriorWork, temperature=0.0, max_tokens=4096, prompt_tokens=24_000,
+                  usual=(16_000, 1200))
+
+
+class ProtocolReviewInputs(Frozen):
+    idea: Idea
+    data_plan: DataPlan
+    estimands: dict[str, str] = Field(default_factory=dict, description="expression -> what it estimates, in words")
+    catalogue: tuple[CatalogueEntry, ...] = Field(description="the datasets of the plan")
+    others: tuple[str, ...] = Field(default=(), description="names of the other datasets that can be had")
+    seeds: int = Field(ge=0, description="replicates of a configuration at most")
+    node_seconds: Seconds
+    retry_seconds: Seconds = 0.0
+    run_seconds: Annotated[float, Circumstance(0.0)] = Field(default=0.0, description="limit of the run; 0: unknown")
+    device: Annotated[str, Circumstance("")] = "cpu"
+    rate: Measured = None
+    prior: tuple[PriorPaper, ...] = ()
+    common: tuple[PriorRow, ...] = Field(default=(), description="what two of these papers or more used")
+    answered: tuple[ReviewedFinding, ...] = Field(default=(), description="the reviewer's own findings, with the "
+                                                                          "planner's answers; the plan is the new one")
+
+
+class ProtocolReview(Frozen):
+    """What is wrong with a plan; nothing, where nothing is."""
+
+    findings: tuple[ProtocolFinding, ...] = Field(default=(), max_length=8, description="the gravest first")
+    held: tuple[HeldFinding, ...] = Field(default=(), description="of answered findings, those that still hold")
+
+
+def _in_place(inputs: ProtocolReviewInputs, review: ProtocolReview) -> None:
+    for one in review.findings:
+        try:
+            value_at(inputs.data_plan, one.where)
+        except LookupError:
+            raise ValueError(f"where: the plan has no field {one.where[:120]!r}; name one as 'arms', 'arms[1].role' or "
+                             f"'levels[NAME]'; at the top are {', '.join(DataPlan.model_fields)}") from None
+    beyond = [one.finding for one in review.held if one.finding > len(inputs.answered)]
+    if beyond:
+        raise ValueError(f"held: there is no finding {beyond[0]} that was answered; there are {len(inputs.answered)}")
+
+
+PROTOCOL_REVIEW = Role("protocol_review", ProtocolReviewInputs, ProtocolReview, temperature=0.3, prompt_tokens=16_000,
+                       usual=(5000, 900), check=_in_place)

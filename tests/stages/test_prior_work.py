@@ -1,0 +1,236 @@
+"""Prior work before the plan (real PDFs, a catalogue on loopback, quotes looked up), and the review of the plan."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from literature.lookup import open_literature
+from literature.settings import SOURCES, Credentials, LiteratureSettings
+from models.client import Models
+from models.offline.ideating import digest
+from models.roles.planning import AmendedPlan, PlanInputs
+from models.roles.protocol import (
+    PriorSearch,
+    PriorSearchInputs,
+    PriorWork,
+    PriorWorkInputs,
+    ProtocolReview,
+    ProtocolReviewInputs,
+)
+from models.scripted import ScriptedModel
+from models.settings import ModelSettings
+from record.events import Event
+from record.events.running import Started
+from record.folder import RunFolder
+from record.log import MemoryLog
+from record.manifest import manifest
+from record.nouns.data import DataPlan
+from record.nouns.idea import Idea
+from record.nouns.prior import Omitted, PriorUse
+from record.nouns.protocol import FindingAnswer, HeldFinding, ProtocolFinding
+from sandbox.job import Executor
+from search.settings import SearchSettings
+from stages.bench import Bench
+from stages.documents import keep
+from stages.prepare import prepare, with_worst
+from stages.settings import PaperSettings
+from tests.context.papers import pdf
+from tests.literature.catalogues import Catalogues, Fault, Truth, down, silent
+from tests.stages.small_study import PLAN as SMALL
+
+IDEA = Idea(Name="shrink", Title="Shrunken means for small flowers", Experiments=("Compare.",))
+PLAN = with_worst(SMALL)
+OLD = ("Shrinkage of old\nWe train on Iris and on the Wine data.\nOur baseline is Nearest centroid, at 0.91.",)
+LATE = ("Shrinkage of late\nAll results are on Wine, against a nearest centroid classifier.",)
+
+
+class Study:
+    """A preparation with scripted answers; `plans` are asked for in order, the last for ever."""
+
+    def __init__(self, root: Path, *plans: DataPlan, literature: LiteratureSettings | None = None,
+                 events: tuple[Event, ...] = (), **answers: Any) -> None:
+        self.folder, self.plans, self.asked = RunFolder(root / "run"), list(plans), list[PlanInputs]()
+        self.folder.create()
+        usual: dict[str, Any] = {
+            "plan": self._plan, "digest": digest, "prior_work": read, "protocol_review": review(),
+            "prior_search": search}
+        self.model = ScriptedModel.by_role(**usual | answers)
+        self.log = MemoryLog([*events] or [Started(idea=IDEA, settings={}, seed=1, version="0", model="m")])
+        self.bench = Bench(
+            recorder=self.log, folder=self.folder, models=Models(self.model, self.log, ModelSettings(), lambda: 0.0),
+            executor=cast("Executor", None), search=SearchSettings(), paper=PaperSettings(), node_seconds=60,
+            literature=functools.partial(open_literature, literature, Credentials()) if literature else None)
+
+    def _plan(self, inputs: PlanInputs) -> DataPlan:
+        self.asked.append(inputs)
+        return self.plans.pop(0) if len(self.plans) > 1 else self.plans[0]
+
+    def prepared(self) -> DataPlan:
+        asyncio.run(prepare(self.bench))
+        return self.bench.plan
+
+    def roles(self) -> list[str]:
+        return [one.role.name for one in self.model.requests]
+
+
+def read(inputs: PriorWorkInputs) -> PriorWork:
+    """What the two papers say, and entries that they do not."""
+    text = " ".join(inputs.pages[0].text.split())
+    old = "of old" in text
+    return PriorWork(title=text[:16], uses=(
+        PriorUse(what="dataset", name="Wine data" if old else "Wine", quote="and on the Wine data" if old else
+                 "All results are on Wine"),
+        PriorUse(what="baseline", name="nearest centroid", quote="Nearest centroid, at 0.91" if old else
+                 "against a nearest centroid classifier"),
+        PriorUse(what="dataset", name="ImageNet", quote="trained on ImageNet for ninety epochs"),
+        PriorUse(what="baseline", name="Boosting", quote=text[20:60])))
+
+
+def search(_: PriorSearchInputs) -> PriorSearch:
+    return PriorSearch(queries=("shrinkage of class means",))
+
+
+def given(root: Path) -> None:
+    (root / "papers").mkdir()
+    pdf(root / "papers" / "old.pdf", *OLD)
+    pdf(root / "papers" / "late.pdf", *LATE)
+    keep(root / "papers", RunFolder(root / "run").context)
+
+
+def test_what_two_papers_use_is_sent_back_once_then_printed_as_omitted(tmp_path: Path) -> None:
+    given(tmp_path)
+    study = Study(tmp_path, PLAN)
+    plan = study.prepared()
+    prior = study.log.state.prior_work
+    assert prior is not None and not prior.unread
+    assert [(one.title, [use.name for use in one.uses], one.dropped) for one in prior.papers] == [
+        ("Shrinkage of lat", ["Wine", "nearest centroid"], 2),
+        ("Shrinkage of old", ["Wine data", "nearest centroid"], 2)]
+    assert [one.before for one in study.asked] == [None, PLAN]
+    assert ["use the dataset 'Wine'" in one or "use the baseline 'nearest centroid'" in one
+            for one in study.asked[1].complaints] == [True, True]
+    assert plan.omitted == (Omitted(name="Wine", reason="the plan does not say why"),
+                            Omitted(name="nearest centroid", reason="the plan does not say why"))
+    assert plan.not_tested[0] == "Wine, which the closest papers use (the plan does not say why)"
+    assert set(manifest(study.log.state, study.folder)) >= {"context/01_late.pdf", "context/02_old.pdf"}
+
+
+def test_a_plan_that_answers_the_rows_is_taken_as_it_is(tmp_path: Path) -> None:
+    given(tmp_path)
+    arms = (PLAN.arms[0].model_copy(update={"answers": ("Nearest centroid",)}), *PLAN.arms[1:])
+    told = PLAN.model_copy(update={"arms": arms, "omitted": (Omitted(name="wine", reason="it is no flower"),)})
+    study = Study(tmp_path, told)
+    assert study.prepared() == told and len(study.asked) == 1
+
+
+def test_full_texts_are_fetched_kept_and_not_asked_for_again(tmp_path: Path) -> None:
+    path = pdf(tmp_path / "a.pdf", *OLD)
+    works = [Truth("Shrinkage of class means", (("Ann", "One"),), 2021, arxiv="2101.00001"),
+             Truth("Shrinkage of other class means", (("Bob", "Two"),), 2021, arxiv="2101.00002"),
+             Truth("On shrinkage of class means", (("Cyd", "Three"),), 2021)]
+    with Catalogues(works) as catalogues:
+        catalogues.world.texts = {"2101.00001": path.read_bytes()}
+        study = Study(tmp_path, PLAN, literature=catalogues.settings())
+        study.prepared()
+        prior = study.log.state.prior_work
+        assert prior is not None and [one.title for one in prior.papers] == ["Shrinkage of old"]
+        assert prior.papers[0].stored.startswith("context/prior/01_")
+        assert prior.papers[0].file.endswith("2101.00001.pdf")
+        stored = study.folder.root / prior.papers[0].stored
+        assert stored.read_bytes() == path.read_bytes()
+        asked = len(catalogues.world.asked)
+        begun = [one for one in study.log.events if not isinstance(one, type(study.log.events[-1]))][:-2]
+        again = Study(tmp_path, PLAN, literature=catalogues.settings(), events=tuple(begun))
+        again.prepared()
+        assert again.log.state.prior_work == prior and len(catalogues.world.asked) == asked
+        assert again.roles() == [], "every answer is in the log"
+
+
+@pytest.mark.parametrize("fault", [down, silent])
+def test_without_a_network_prior_work_is_unread_and_the_run_goes_on(
+    tmp_path: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stages.prior_work.REACH", 1.0)
+    with Catalogues(faults=dict.fromkeys(SOURCES, fault)) as catalogues:
+        study = Study(tmp_path, PLAN, literature=catalogues.settings())
+        assert study.prepared() == PLAN
+    prior = study.log.state.prior_work
+    assert prior is not None and prior.unread and prior.refused
+
+
+# --- the review ------------------------------------------------------------------------------------------------------
+
+FINDING = ProtocolFinding(kind="scope", severity="should", where="datasets", what="One dataset.", mend="Say so.")
+
+
+def amended(*answers: FindingAnswer, **changes: Any) -> AmendedPlan:
+    return AmendedPlan(**PLAN.model_copy(update=changes).model_dump(), answers=answers)
+
+
+def review(*findings: ProtocolFinding, held: int = 0) -> Callable[[ProtocolReviewInputs], ProtocolReview]:
+    """A reviewer who finds these, and then holds one of them."""
+    def answer(inputs: ProtocolReviewInputs) -> ProtocolReview:
+        if not inputs.answered:
+            return ProtocolReview(findings=findings)
+        return ProtocolReview(held=(HeldFinding(finding=held, why="It is no answer."),) if held else ())
+
+    return answer
+
+
+FIRST, SECOND = (FindingAnswer(finding=1, changed=True, reason="Said."), FindingAnswer(
+    finding=2, changed=False, reason="It is the same."))
+
+
+def test_no_finding_costs_one_call_and_changes_nothing(tmp_path: Path) -> None:
+    study = Study(tmp_path, PLAN)
+    assert study.prepared() == PLAN and study.roles() == ["plan", "protocol_review"]
+    protocol = study.log.state.protocol
+    assert protocol is not None and protocol.findings == () and study.log.state.amendments == []
+    assert protocol.told == "no findings on the plan by scripted"
+
+
+def test_findings_are_answered_by_amendment_one_and_what_is_held_is_open(tmp_path: Path) -> None:
+    better = amended(FIRST, SECOND, untested=("other data",))
+    study = Study(tmp_path, PLAN, better, protocol_review=review(FINDING, FINDING, held=2))
+    plan = study.prepared()
+    assert plan.untested == ("other data",) and type(plan) is DataPlan
+    assert study.asked[1].findings == (FINDING, FINDING) and study.asked[1].before == PLAN
+    [amendment] = study.log.state.amendments
+    assert amendment.number == 1 and amendment.data_plan == plan and amendment.by == "protocol review"
+    protocol = study.log.state.protocol
+    assert protocol is not None and protocol.reviewed == PLAN
+    assert [(one.changed, one.open) for one in protocol.findings] == [(True, ""), (False, "It is no answer.")]
+    assert protocol.told == "2 findings on the plan by scripted, 1 open; the plan was amended"
+    again = [one.inputs for one in study.model.requests if isinstance(one.inputs, ProtocolReviewInputs)][1]
+    assert again.data_plan == plan and len(study.roles()) == 4
+
+
+@pytest.mark.parametrize(("plans", "open_", "calls"), [
+    ((amended(FIRST),), ["it is said to be mended, and the plan is the same", "it was not answered"], 4),
+    ((amended(),), ["it was not answered"] * 2, 3),
+    ((amended(FIRST, SECOND, arms=PLAN.arms[:1]),),
+     ["the planner gave no plan that answers it and can be carried out"] * 2, 4),
+    ((amended(SECOND.model_copy(update={"finding": 1}), SECOND),), ["", ""], 4)])
+def test_what_is_not_answered_is_open_and_no_finding_ends_the_run(
+    tmp_path: Path, plans: tuple[DataPlan, ...], open_: list[str], calls: int
+) -> None:
+    study = Study(tmp_path, PLAN, *plans, protocol_review=review(FINDING, FINDING))
+    assert study.prepared() == PLAN
+    protocol = study.log.state.protocol
+    assert protocol is not None and [one.open for one in protocol.findings] == open_
+    assert len(study.roles()) == calls and protocol.amendment is None
+
+
+def test_a_reviewer_without_a_usable_answer_leaves_the_plan(tmp_path: Path) -> None:
+    study = Study(tmp_path, PLAN, protocol_review=review(FINDING.model_copy(update={"where": "arms[nobody]"})))
+    assert study.prepared() == PLAN
+    protocol = study.log.state.protocol
+    assert protocol is not None and protocol.told == "the plan was not reviewed: the reviewer gave no usable answer"
+    [lost] = study.log.state.unanswered.values()
+    assert "the plan has no field 'arms[nobody]'" in lost.why
