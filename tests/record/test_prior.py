@@ -57,7 +57,7 @@ def test_a_quote_must_name_what_it_stands_for(one: PriorUse, *, holds: bool) -> 
 
 @pytest.mark.parametrize(("path", "value"), [
     ("task", PLAN.task), ("arms[1].name", "margin"), ("arms[margin].role", "method"), ("levels[n50].value", 50.0),
-    ("tuning.budget", 8.0), ("space[warmup].among[0]", "cosine"), ("hypotheses", ())])
+    ("tuning.budget", 8.0), ("space[warmup].among[0]", "cosine"), ("open", ("the architecture",))])
 def test_a_path_names_a_field(path: str, value: Any) -> None:
     assert value_at(PLAN, path) == value
 
