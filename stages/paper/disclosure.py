@@ -12,6 +12,7 @@ from pydantic_core import to_json
 
 from record.ablation_results import ablation_results
 from record.cells import CellStatus, CellTotals, all_cells, totals_of
+from record.claims.decisions import decisions
 from record.claims.means import replicates_of, seedless, winner
 from record.effort import account_of, parity_of
 from record.events import Event
@@ -56,7 +57,9 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
         "isolation_told": isolation, "machines": state.machines, "settings": state.started.settings,
         "overrides": state.overrides, "datasets": state.datasets, "scorers": state.scorers,
         "untested": state.data_plan.not_tested if state.data_plan else (), "rules": RULES,
-        "protocol": state.protocol, "prior_work": state.prior_work, "counts": _counts(state),
+        "protocol": state.protocol, "prior_work": state.prior_work,
+        "plan": state.plan_hash, "amendments": [one.model_dump(exclude={"data_plan"}) for one in state.amendments],
+        "locks": [one for _, one in state.locks], "decided": decisions(state), "counts": _counts(state),
         "nodes": [_node(node, state) | _cells(cells.get(node.id, ()), state.gpus) for node in state.nodes.values()],
         **_all_cells(totals_of(state, cells), state.gpus), "metrics": list(_metrics(state, primary)),
         "decisions": [
