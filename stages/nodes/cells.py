@@ -61,7 +61,8 @@ def owed(
     parent = view.nodes.get(node.parent or "")
     arms = node.arms or (parent.arms if parent is not None and node.kind in ("debug", "replicate") else ()) or duty.arms
     if view.stage == "ablation" and not arms:
-        arms = tuple(arm.name for arm in plan.arms if arm.name not in main_arms(plan))
+        main = main_arms(plan)
+        arms = tuple(arm.name for arm in plan.arms if arm.name not in main)
     if node.kind == "replicate" and parent is not None and parent.attempts:
         cells = (one.cell for one in parent.attempts[-1].cells)
         return tuple(cell.model_copy(update={"seed": node.seed}) for cell in cells)
