@@ -1,8 +1,6 @@
-"""Roles `prior_search`, `prior_work`, `protocol_review`: no search, what patterns find in a text, a mild doubt."""
+"""Roles `prior_search`, `prior_work`, `protocol_review`: no search, no paper, and a mild doubt about scope."""
 
 from __future__ import annotations
-
-import re
 
 from models.roles.protocol import (
     PriorSearch,
@@ -12,12 +10,7 @@ from models.roles.protocol import (
     ProtocolReview,
     ProtocolReviewInputs,
 )
-from record.nouns.prior import PriorUse, UseKind
 from record.nouns.protocol import ProtocolFinding
-
-PATTERNS: tuple[tuple[UseKind, str], ...] = (
-    ("dataset", r"\b(?:data ?sets?|corpus|benchmarks?):?\s+((?:[A-Z][\w-]+ ?){1,3})"),
-    ("baseline", r"\b(?:baselines?|compared? with):?\s+((?:[A-Z][\w-]+ ?){1,3})"))
 
 
 def prior_search(inputs: PriorSearchInputs) -> PriorSearch:
@@ -26,11 +19,8 @@ def prior_search(inputs: PriorSearchInputs) -> PriorSearch:
 
 
 def prior_work(inputs: PriorWorkInputs) -> PriorWork:
-    """What follows 'dataset' or 'baseline' with a capital letter, quoted with the words around it."""
-    text = " ".join(" ".join(page.text for page in inputs.pages).split())
-    uses = [PriorUse(what=what, name=match[1].strip(), quote=text[max(0, match.start() - 20):match.end() + 20])
-            for what, pattern in PATTERNS for match in re.finditer(pattern, text)]
-    return PriorWork(title=" ".join(text.split()[:12]) if uses else "", uses=tuple(uses[:40]))
+    """Nothing: this model reads no paper."""
+    return PriorWork()
 
 
 def protocol_review(inputs: ProtocolReviewInputs) -> ProtocolReview:

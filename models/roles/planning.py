@@ -67,8 +67,11 @@ class AmendedPlan(DataPlan):
     answers: tuple[FindingAnswer, ...] = Field(default=(), description="each finding once, by its number")
 
 
-PLAN = Role("plan", PlanInputs, DataPlan, prompt_tokens=16_000, usual=(4500, 1500),
-            answer=lambda inputs: AmendedPlan if inputs.findings else DataPlan)
+def _answer(inputs: PlanInputs) -> type[DataPlan]:
+    return AmendedPlan if inputs.findings else DataPlan
+
+
+PLAN = Role("plan", PlanInputs, DataPlan, prompt_tokens=16_000, usual=(4500, 1500), answer=_answer)
 
 
 class AblationPlanInputs(Study):
