@@ -38,6 +38,8 @@ class RunShares:
     gpus: int = 0
     documents: int = 0
     """Papers and notes of the user's that are summarised before the plan."""
+    prior: int = MOST
+    """Full texts that are read for what they used."""
     grace: float = 0.0
     """Seconds that an attempt may run over its limit."""
 
@@ -52,7 +54,7 @@ class RunShares:
         rounds = paper.reflections + (1 + REVISIONS) * missing  # versions of the text that may be looked at
         return {
             CONTEXT: call(roles.DIGEST) * (self.documents * DIGESTS),
-            "prepare": (call(roles.PRIOR_SEARCH) + call(roles.PRIOR_WORK) * MOST + call(roles.PLAN) * (PLANS + AMENDS)
+            "prepare": (call(roles.PRIOR_SEARCH) + call(roles.PRIOR_WORK) * self.prior + call(roles.PLAN) * (PLANS + AMENDS)
                         + call(roles.PROTOCOL_REVIEW) * REVIEWS),
             **{summary_of(stage).task: call(roles.SUMMARY) for stage in STAGES},
             "figures": call(roles.FIGURES, roles.VISION) * looks,

@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import pytest
 
+from inspector.status import status_in
+from inspector.web.pieces import checks_of
 from literature.lookup import open_literature
 from literature.settings import SOURCES, Credentials, LiteratureSettings
 from models.client import Models
@@ -26,7 +28,8 @@ from models.roles.protocol import (
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.events import Event
-from record.events.running import Started
+from record.events.running import Answered, Started
+from record.events.searching import Prepared
 from record.folder import RunFolder
 from record.log import MemoryLog
 from record.manifest import manifest
@@ -38,6 +41,7 @@ from sandbox.job import Executor
 from search.settings import SearchSettings
 from stages.bench import Bench
 from stages.documents import keep
+from stages.paper.appendix import disclosures, incidents
 from stages.prepare import prepare, with_worst
 from stages.settings import PaperSettings
 from tests.context.papers import pdf
@@ -234,3 +238,39 @@ def test_a_reviewer_without_a_usable_answer_leaves_the_plan(tmp_path: Path) -> N
     assert protocol is not None and protocol.told == "the plan was not reviewed: the reviewer gave no usable answer"
     [lost] = study.log.state.unanswered.values()
     assert "the plan has no field 'arms[nobody]'" in lost.why
+
+
+def test_a_preparation_cut_off_anywhere_comes_to_the_same(tmp_path: Path) -> None:
+    given(tmp_path)
+    better = amended(FIRST, SECOND, untested=("other data",))
+    whole = Study(tmp_path, PLAN, PLAN, better, protocol_review=review(FINDING, FINDING, held=2))
+    plan = whole.prepared()
+    assert plan.untested == ("other data",) and len(plan.omitted) == 2
+    events, asked = whole.log.events, len(whole.model.requests)
+    for end in range(1, next(at for at, one in enumerate(events) if isinstance(one, Prepared)) + 1):
+        plans = [PLAN, PLAN, better][sum(isinstance(one, Answered) and one.key.role == "plan" for one in events[:end]):]
+        again = Study(tmp_path, *plans or [better], protocol_review=review(FINDING, FINDING, held=2),
+                      events=tuple(events[:end]))
+        assert again.prepared() == plan
+        state = again.log.state
+        assert state.protocol == whole.log.state.protocol and state.prior_work == whole.log.state.prior_work
+        assert len(again.log.events) == len(events), "nothing is recorded twice"
+        assert len(again.model.requests) == asked - sum(isinstance(one, Answered) for one in events[:end])
+
+
+def test_the_paper_tells_of_findings_and_papers(tmp_path: Path) -> None:
+    given(tmp_path)
+    study = Study(tmp_path, PLAN, PLAN, amended(FIRST, SECOND, untested=("other data",)),
+                  protocol_review=review(FINDING, FINDING, held=2))
+    study.prepared()
+    state = study.log.state
+    told = " ".join(incidents(state).replace("\\rec{", "").replace("}", "").split())
+    assert "scope (should), at datasets: One dataset. The plan was changed: Said." in told
+    assert "The plan stays: It is the same. Open: It is no answer." in told
+    assert "Shrinkage of old" in told and "dataset: Wine data;" in told and "old.pdf, 2 entries dropped" in told
+    assert any("faults of the plan that stay open" in line for line in disclosures(state, ()))
+    status = status_in("runs/r", state, (), None, now=0.0)
+    assert status.prior_work == "Shrinkage of lat (2 entries); Shrinkage of old (2 entries)"
+    assert status.protocol[0].endswith("1 open; the plan was amended") and len(status.protocol) == 2
+    shown = [(one.name, one.good) for one in checks_of(state, ())]
+    assert shown == [("Protocol", False), ("Protocol", False)]
