@@ -164,7 +164,7 @@ def _estimate(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[s
         "code": written, "plot": plots, "vision": works + plots + tries, "feedback": works,
         "compare": COMPARISONS * (len(STAGES) - 1) if most else 1, "summary": len(STAGES), "figures": tries,
         "outline": OUTLINES if most else 1, "write": paper.writings(MOST_SECTIONS if most else SECTIONS),
-        "reflect": reflections, "judge": 1, "figure_review": reflections,
+        "reflect": reflections, "judge": 1, "figure_review": reflections, "scope": reflections + 1,
         "ablation_plan": plannings * bool(planned), "missing_ablations": plannings * bool(paper.missing_ablations),
         "cite_ask": citations, "cite_select": citations,
     }

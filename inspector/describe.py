@@ -155,6 +155,9 @@ def _of_the_paper(event: papers.PaperEvent | papers.IdeaEvent) -> str | None:
             bad = [one.name for one in event.reviews if not (one.image.ok and one.caption.ok and one.references.ok)]
             return (f"figures in the PDF of round {event.round}: {len(event.reviews)} reviewed, "
                     + (f"issues with {', '.join(bad)}" if bad else "no issues"))
+        case papers.Scoped(why=""):
+            found = "; ".join(short(f"{one.quote!r}: {one.why}", 160) for one in event.findings)
+            return f"scope of round {event.round}: {found or 'nothing claims too much'}"
         case papers.LibraryChecked():
             left = [f"{entry.key} ({entry.why})" for entry in event.entries if entry.why]
             refused = f"; not cited: {short('; '.join(left), 300)}" if left else ""

@@ -27,6 +27,11 @@ def look_task(number: int) -> str:
     return f"look at the figures of round {number}"
 
 
+def scope_task(number: int) -> str:
+    """The step that holds what a draft claims against what was decided, by its round."""
+    return f"scope of round {number}"
+
+
 @dataclass(frozen=True)
 class RunShares:
     """`models.budget.Shares` of a run as it is set. `gpus` are those of one experiment, 0 on the CPU."""
@@ -66,6 +71,7 @@ class RunShares:
             MISSING_ABLATIONS.task: (call(roles.MISSING_ABLATIONS) * PLANNINGS + call(roles.REFLECT) * REVISIONS)
             * missing,
             **{look_task(number): call(roles.FIGURE_REVIEW) for number in range(rounds)},
+            **{scope_task(number): call(roles.SCOPE) for number in range(rounds + 1)},
             "judge": call(roles.JUDGE) if paper.judge else Spending()}
 
     @property

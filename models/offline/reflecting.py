@@ -1,4 +1,4 @@
-"""Role `reflect`: targeted edits for what is reported of a draft.
+"""Roles `reflect`, targeted edits for what is reported of a draft, and `scope`, what claims too much.
 
 A sentence that the binder refuses is taken out, a figure without a place is placed, and a paper that is too long loses
 the paragraphs that are spared most easily, then a figure to the appendix. What it does not do: write new claims.
@@ -14,14 +14,16 @@ from itertools import takewhile
 
 from models.offline.outline import Outline
 from models.offline.writing import outline
-from models.roles.revising import ReflectInputs, Reflection, TextEdit
+from models.roles.revising import ReflectInputs, Reflection, ScopeFindings, ScopeInputs, TextEdit
 from record.nouns.figures import Placement
-from record.nouns.papers import Draft
+from record.nouns.papers import Draft, ScopeFinding
 
 _QUOTED = re.compile(
     r"^\[(?P<kind>\w+)\] (?P<where>.*?): (?P<excerpt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ", re.DOTALL)
 MOST_IN_VAIN = 2
 """Rounds that are taken back one after the other before it gives up."""
+_TOO_MUCH = re.compile(r"\b(?:in general|always|never fails|proves|proven|universally|any dataset|all networks)\b",
+                       re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\])")
 
 
@@ -52,6 +54,15 @@ def reflect(inputs: ReflectInputs) -> Reflection:
     edits = tuple(edit for title in bodies for edit in _edits(title, before[title], bodies[title]))
     found = Reflection(done=False, edits=edits, captions=captions, placements=placements)
     return found.model_copy(update={"done": found.empty})
+
+
+def scope(inputs: ScopeInputs) -> ScopeFindings:
+    """Sentences with words that no study of a few datasets bears out."""
+    return ScopeFindings(findings=tuple(
+        ScopeFinding(quote=sentence, why=f"{found[0]!r} goes beyond what was measured",
+                     may="name the datasets, arms and levels that it was measured on")
+        for one in inputs.texts for sentence in re.split(r"(?<=[.!?])\s+", one.text)
+        if (found := _TOO_MUCH.search(sentence))))
 
 
 def _edits(section: str, before: str, after: str) -> Iterator[TextEdit]:

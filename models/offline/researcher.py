@@ -22,7 +22,7 @@ from models.offline.judging import compare, feedback, summary, vision
 from models.offline.planning import ablation_plan, missing_ablations, plan
 from models.offline.plotting import figure_review, figures, plot
 from models.offline.protocol import prior_search, prior_work, protocol_review
-from models.offline.reflecting import reflect
+from models.offline.reflecting import reflect, scope
 from models.offline.writing import outlined, sections
 from record.nouns.decisions import Usage
 
@@ -30,7 +30,8 @@ NAME = "offline"
 
 ANSWERS: dict[str, Callable[[Any], BaseModel]] = {
     "plan": plan, "code": code, "plot": plot, "vision": vision, "feedback": feedback, "compare": compare,
-    "summary": summary, "figures": figures, "outline": outlined, "write": sections, "reflect": reflect, "judge": judge,
+    "summary": summary, "figures": figures, "outline": outlined, "write": sections, "reflect": reflect, "scope": scope,
+    "judge": judge,
     "figure_review": figure_review, "ablation_plan": ablation_plan, "missing_ablations": missing_ablations,
     "cite_ask": cite_ask, "cite_select": cite_select,
     "idea": idea, "idea_reflect": idea_reflect, "related_work": related_work, "proposal": proposal, "idea_of": idea_of,

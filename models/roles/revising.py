@@ -1,15 +1,17 @@
-"""Revising a draft: edits (`reflect`), works that it needs (`cite_ask`) and works to cite (`cite_select`)."""
+"""Revising a draft: edits (`reflect`), what claims too much (`scope`), works that it needs (`cite_ask`) and works to
+cite (`cite_select`)."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
+from models.roles.coding import Study
 from models.roles.role import Role
-from models.roles.writing import ClaimLine, Comparison, Reference, WriteInputs
+from models.roles.writing import ClaimLine, Comparison, Decided, Reference, WriteInputs
 from record.nouns.figures import FigureReview, PaperFigureReview, Placement
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
-from record.nouns.papers import Draft, FoundWork, Searched, Support
+from record.nouns.papers import Draft, FoundWork, ScopeFinding, Searched, Support
 
 
 class SectionLength(Frozen):
@@ -82,6 +84,30 @@ class Reflection(Frozen):
 
 
 REFLECT = Role("reflect", ReflectInputs, Reflection, max_tokens=16_384, prompt_tokens=70_000, usual=(23_000, 2000))
+
+
+class PrintedText(Frozen):
+    """A part of a draft as a reader gets it: macros printed."""
+
+    where: str = Field(description="title, abstract, or a section by its title")
+    text: str
+
+
+class ScopeInputs(Study):
+    """For role `scope`, which quotes what claims more than the verdicts."""
+
+    decided: tuple[Decided, ...] = ()
+    comparisons: tuple[str, ...] = Field(default=(), description="clauses of exploratory verdicts in these texts")
+    texts: tuple[PrintedText, ...]
+
+
+class ScopeFindings(Frozen):
+    """Passages that claim more than was decided; none, where the texts keep to it."""
+
+    findings: tuple[ScopeFinding, ...] = ()
+
+
+SCOPE = Role("scope", ScopeInputs, ScopeFindings, temperature=0.0, prompt_tokens=20_000, usual=(5000, 400))
 
 
 MOST_QUERIES = 8

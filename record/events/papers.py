@@ -11,7 +11,7 @@ from record.ideation import Digest, FinalIdea, LiteratureSearch, Means
 from record.nouns.figures import FigureReview, FinalFigure, PaperFigureReview
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import Failure
-from record.nouns.papers import CheckedEntry, Draft, FoundWork, Judgement, PaperFinding, Searched, Support
+from record.nouns.papers import CheckedEntry, Draft, FoundWork, Judgement, PaperFinding, ScopeFinding, Searched, Support
 from record.nouns.prior import PriorPaper
 
 
@@ -100,6 +100,15 @@ class FiguresSeen(Frozen):
         default_factory=dict, description="figure -> sha256 over picture, caption and text, as it was reviewed")
 
 
+class Scoped(Frozen):
+    """Title, abstract and conclusion of a draft were held against the scope of the verdicts."""
+
+    type: Literal["scoped"] = "scoped"
+    round: int
+    findings: tuple[ScopeFinding, ...] = Field(default=(), description="those whose quotes stand there")
+    why: str = Field(default="", description="why nobody looked")
+
+
 class LibraryChecked(Frozen):
     """The library that the run was given was held against its records of verification, and against catalogues."""
 
@@ -184,5 +193,5 @@ class Assessed(Frozen):
 
 
 PaperEvent = (
-    FiguresMade | FiguresSeen | LibraryChecked | WorksFound | WorksChosen | Drafted | Released | Rewriting
+    FiguresMade | FiguresSeen | Scoped | LibraryChecked | WorksFound | WorksChosen | Drafted | Released | Rewriting
     | Assessed)

@@ -58,6 +58,8 @@ def _apply_paper(state: RunState, event: papers.PaperEvent | papers.IdeaEvent) -
             state.figures = event
         case papers.FiguresSeen():
             state.figures_seen[event.round] = event
+        case papers.Scoped():
+            state.scoped[event.round] = event
         case papers.LibraryChecked():
             state.library = event
         case papers.WorksFound():
@@ -72,7 +74,7 @@ def _apply_paper(state: RunState, event: papers.PaperEvent | papers.IdeaEvent) -
             state.assessed = event
         case papers.Rewriting():
             state.version, state.template = event.version, event.template or state.template
-            state.drafts, state.figures_seen = [], {}
+            state.drafts, state.figures_seen, state.scoped = [], {}, {}
             state.released = state.assessed = state.ended = None
             state.overrides |= event.settings
             add_model(state, event.model)

@@ -180,6 +180,7 @@ class Facts:
     figures: papers.FiguresMade | None = None
     drafts: list[papers.Drafted] = field(default_factory=list[papers.Drafted])
     figures_seen: dict[int, papers.FiguresSeen] = field(default_factory=dict[int, papers.FiguresSeen])
+    scoped: dict[int, papers.Scoped] = field(default_factory=dict[int, papers.Scoped])
     released: papers.Released | None = None
     assessed: papers.Assessed | None = None
     context: papers.ContextRead | None = None

@@ -20,7 +20,7 @@ class Section(Frozen):
 
 
 class Draft(Frozen):
-    """What a writer hands in. Numbers are `\\result{key}` or `\\setup{key}`; floats `\\paperfigure{name}` etc."""
+    """What a writer hands in. Values are `\\result`, `\\setup` or `\\verdict{key}`; floats `\\paperfigure{name}`."""
 
     title: str
     abstract: str
@@ -35,6 +35,14 @@ class Draft(Frozen):
         """Every text in it."""
         sections = (text for one in self.sections for text in (one.title, one.body))
         return (self.title, self.abstract, *self.captions.values(), *sections)
+
+
+class ScopeFinding(Frozen):
+    """A passage that claims more than the study decided."""
+
+    quote: str = Field(min_length=1, description="as it is printed, within one sentence")
+    why: str = Field(description="what in it goes beyond which verdict, one phrase")
+    may: str = Field(default="", description="what may be said in its place")
 
 
 class PaperFinding(Frozen):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from review.evidence.binder import check_draft, used_keys
 from review.evidence.bold import claims_in
-from review.evidence.compared import unbound
+from review.evidence.compared import sentences, unbound
 from review.evidence.pdf import check_pdf
 from review.evidence.scan import scan
 from review.evidence.violations import LITERALS, Evidence, Kind, Violation
 
-__all__ = ["LITERALS", "Evidence", "Kind", "Violation", "check_draft", "check_pdf", "claims_in", "scan", "unbound",
-           "used_keys"]
+__all__ = ["LITERALS", "Evidence", "Kind", "Violation", "check_draft", "check_pdf", "claims_in", "scan", "sentences",
+           "unbound", "used_keys"]

@@ -76,6 +76,7 @@ _GENERIC = (r"(?:our|the|this|proposed|new)\s+(?:\w+\s+)?(?:method|approach|base
             r"optimi[sz]ers?)")
 _COMMON = frozenset("training network model models learning labels examples loss regression classifier layers".split())
 """Last words of titles that say too little."""
+_BEGUN = re.compile(r"(?:item\b|(?:sub)*(?:paragraph|section)\b)?[\s}]*")
 VERDICT = "\x03"
 """What stands in a sentence for a verdict."""
 
@@ -93,17 +94,24 @@ def unbound(scanned: Scanned, evidence: Evidence) -> Iterator[Unbound]:
     if evidence.plan is None:
         return
     text, arms, metrics = _readable(scanned), _named(evidence), _metrics(evidence)
-    spoken = False  # whether the sentence before named an arm
+    spoken, before = False, 0  # whether the sentence before spoke of an arm, and where it ended
+    for start, end in sentences(scanned):
+        sentence = text[start:end]
+        goes_on = spoken and "\n\n" not in re.sub(r"[ \t]", "", text[before:start]) and _GOES_ON.match(sentence)
+        spoken, before = bool(arms.search(sentence) or goes_on), end
+        if why := _against(sentence, start, scanned, evidence, metrics, about=spoken):
+            yield Unbound(start, end, why)
+
+
+def sentences(scanned: Scanned) -> Iterator[tuple[int, int]]:
+    """Where each sentence of a text begins and ends."""
+    text = _readable(scanned)
     start = 0
     for match in [*_END.finditer(text), None]:
         end = match.end() if match else len(text)
-        sentence = text[start:end]
-        named = bool(arms.search(sentence))
-        if why := _against(sentence, start, scanned, evidence, metrics,
-                           about=named or (spoken and bool(_GOES_ON.match(sentence)))):
-            lead = len(sentence) - len(sentence.lstrip(" \n\t" + BLANK))
-            yield Unbound(start + lead, start + len(sentence.rstrip()), why)
-        spoken = (named or (spoken and bool(_GOES_ON.match(sentence)))) and "\n" not in (match[0] if match else "")
+        if text[start:end].strip(" .\n\t"):
+            begun = _BEGUN.match(scanned.source, start)
+            yield begun.end() if begun else start, start + len(scanned.source[start:end].rstrip())
         start = end
 
 

@@ -12,7 +12,7 @@ from record.nouns.frozen import Frozen
 from record.typeset import Use
 
 Kind = Literal["number", "word", "claim", "key", "command", "citation", "figure", "table", "reference", "syntax",
-               "value", "compile"]
+               "value", "compile", "scope"]
 
 LITERALS: tuple[str, ...] = (
     "0", "1", "2",

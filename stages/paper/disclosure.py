@@ -26,6 +26,7 @@ from record.nouns.data import Measurement
 from record.nouns.decisions import Action
 from record.nouns.nodes import SEARCH_KINDS, STAGES, Attempt, Node, StageName
 from stages.paper.appendix import FORKED, LATE
+from stages.paper.scope import CUT
 
 RULES = {
     "next node": "search.policy picks the parent from validation results that the decision may see (docs/search.md)",
@@ -71,7 +72,10 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
                    "beats every arm on": [one.dataset for one in beaten_by(state)] if state.data_plan else []},
         "comparisons": list(state.compared.values()), "probes": state.probes, "seedless": seedless(state),
         "drafts": [{"round": one.round, "untied": len(one.violations), "findings": len(one.findings),
-                    "pages": one.pages, "released": one.round == text} for one in drafts.values()],
+                    "pages": one.pages, "released": one.round == text,
+                    "cut": [line for line in one.edits if line.endswith(CUT)],
+                    "claims too much": state.scoped[one.round].findings if one.round in state.scoped else ()}
+                   for one in drafts.values()],
         "limited": state.limited or "", "tuning": account_of(state), "parity": parity_of(state),
         # the judge comes after the paper; of an earlier writing it is not this paper's
         "cost": [_cost(role, used) for role, used in sorted(state.usage.items()) if role != "judge"],

@@ -4,7 +4,8 @@
     write          outline -> sections, the last with the abstract -> version 0      this module, outline.py
     cite           works that the text still needs, verified                         citations.py
     reflect        look at the PDF's figures -> edits -> the next version, in rounds figure_review.py, reflection.py
-    release        the best version: released where nothing is untied, else a DRAFT  this module, disclosure.py
+    scope          title, abstract and conclusion against the verdicts, a round each scope.py
+    release        the best version, cut to its verdicts: released or left a DRAFT   this module, disclosure.py
 
 Each version is assessed as a whole (versions.py): the draft's source is checked (review.evidence), its sources with
 results.tex are made (sources.py, from material.py), typeset, and the PDF is checked (typeset.py).
@@ -34,6 +35,7 @@ from stages.paper.figures import draw_figures
 from stages.paper.material import write_inputs
 from stages.paper.outline import checked, groups, section_inputs, taken, with_rungs
 from stages.paper.reflection import reflect
+from stages.paper.scope import review_scope, too_much, without_claims
 from stages.paper.versions import assess_draft, best_of, drafted, material_of, reasons_against
 from stages.settings import OUTLINES
 
@@ -98,9 +100,11 @@ async def release(bench: Bench) -> None:
 
     async def work(_: ModelClient) -> None:
         await _tell_of_rungs(bench)
+        await review_scope(bench, best_of(bench.state.drafts))
+        left = await _cut(bench)
         material, best, folder = material_of(bench), best_of(bench.state.drafts), bench.folder
         found = await assess_draft(bench, material, best.draft, "final")
-        reasons = reasons_against(found)
+        reasons = (*reasons_against(found), *left)
         if reasons:
             found = await assess_draft(bench, material, best.draft, "final", refused=True)
         final = folder.paper / "rounds" / "final"
@@ -133,6 +137,20 @@ async def _tell_of_rungs(bench: Bench) -> None:
         made = await drafted(bench, draft, number=max(one.round for one in before) + 1)
         bench.recorder.append(made.model_copy(update={
             "done": best.done, "edits": ("abstract: what the ladder shows, by the program",)}))
+
+
+async def _cut(bench: Bench) -> tuple[str, ...]:
+    """Record a version without the sentences that no verdict bears out, where there are any; what still claims too much
+    in it, a line each."""
+    before, material = bench.state.drafts, material_of(bench)
+    best = best_of(before)
+    scoped = bench.state.scoped.get(best.round)
+    findings = scoped.findings if scoped is not None else ()
+    draft, cuts = without_claims(best.draft, findings, material.evidence)
+    if cuts:
+        made = await drafted(bench, draft, number=max(one.round for one in before) + 1)
+        bench.recorder.append(made.model_copy(update={"done": best.done, "edits": cuts}))
+    return too_much(best_of(bench.state.drafts).draft, findings, material.evidence)
 
 
 STEPS: Mapping[Phase, Callable[[Bench], Awaitable[None]]] = {

@@ -25,6 +25,7 @@ from stages.paper.citations import of_this_version
 from stages.paper.figure_review import review_paper_figures
 from stages.paper.findings import lengths
 from stages.paper.material import write_inputs
+from stages.paper.scope import review_scope, too_much
 from stages.paper.versions import best_of, counted, drafted, material_of, rank
 
 MANY = 5
@@ -51,6 +52,7 @@ async def revise(bench: Bench, client: ModelClient, rounds: Iterable[int], *, ne
     for number in rounds:
         before = _before(bench.state.drafts, number)
         await review_paper_figures(bench, best_of(before))
+        await review_scope(bench, best_of(before))
         try:
             answer = await client.usable(REFLECT, reflect_inputs(bench, before, client.decision, news=news),
                                        then="the draft stands as it is")
@@ -82,16 +84,18 @@ def _before(drafts: Sequence[Drafted], number: int) -> tuple[Drafted, ...]:
 def reflect_inputs(bench: Bench, before: Sequence[Drafted], k: int, *, news: tuple[str, ...] = ()) -> ReflectInputs:
     """What the reflector of decision k gets: the best version so far, what is wrong with it, and what was tried."""
     base = best_of(before)
-    seen = bench.state.figures_seen.get(base.round)
-    inputs, draft = write_inputs(material_of(bench, k)), base.draft
+    seen, scoped = bench.state.figures_seen.get(base.round), bench.state.scoped.get(base.round)
+    material = material_of(bench, k)
+    inputs, draft = write_inputs(material), base.draft
+    violations = (*base.violations, *too_much(draft, scoped.findings if scoped else (), material.evidence))
     # Of the record it needs what the paper is about, and what the draft or a finding about it names.
-    text = "\n".join((*draft.texts, *base.violations, *base.complaints, *news,
+    text = "\n".join((*draft.texts, *violations, *base.complaints, *news,
                       *(key for s in inputs.statements for key in s.keys)))
     return ReflectInputs(
         inputs=inputs, draft=draft, pages=base.pages, over=base.over,
         results=tuple(line for line in inputs.results if line.listed or without_form(line.key) in text),
         comparisons=tuple(one for one in inputs.comparisons if one.listed or one.key in text),
-        violations=base.violations, complaints=base.complaints,
+        violations=violations, complaints=base.complaints,
         compile_findings=tuple(one.text for one in base.findings if one.by_edit),
         lengths=lengths(draft, base.pages),
         figure_reviews=bench.state.figures.reviews if bench.state.figures else (),

@@ -36,10 +36,19 @@ from models.roles.figures import (
 )
 from models.roles.judge import Exhibit, JudgeInputs, Pages, PreferInputs, RecordFacts, ShownPaper
 from models.roles.planning import AblationPlanInputs, CatalogueEntry, MissingAblationsInputs, PlanInputs
-from models.roles.revising import CiteAskInputs, CiteSelectInputs, ReflectInputs, Round, SectionLength
+from models.roles.revising import (
+    CiteAskInputs,
+    CiteSelectInputs,
+    PrintedText,
+    ReflectInputs,
+    Round,
+    ScopeInputs,
+    SectionLength,
+)
 from models.roles.writing import (
     ClaimLine,
     Comparison,
+    Decided,
     OutlineInputs,
     PaperOutline,
     PlannedAbstract,
@@ -302,6 +311,10 @@ INPUTS: dict[str, BaseModel] = {
         figure_reviews=(FigureReview(name="accuracy-by-size", readable=True, description="Two rising lines."),),
     ),
 }
+INPUTS["scope"] = ScopeInputs(
+    idea=IDEA, data_plan=PLAN, facts=FACTS, comparisons=("the accuracy of margin minus that of plain is open",),
+    decided=(Decided(key="hypothesis/gain", statement="Margins help.", verdict="smaller", clause="they help little"),),
+    texts=(PrintedText(where="title", text="Margins"), PrintedText(where="abstract", text="Margins always help.")))
 INPUTS["judge"] = JudgeInputs(
     rubric=read_rubric(), paper="## Abstract\n\nWe ask whether a margin penalty helps when there are few examples.\n",
     characters=90_000, left_out=("Appendix: 30000 of 40000 characters",),

@@ -36,7 +36,7 @@ from models.roles.planning import (
     RiskTested,
 )
 from models.roles.protocol import ProtocolReview
-from models.roles.revising import CiteQueries, ReflectInputs, Reflection, TextEdit
+from models.roles.revising import CiteQueries, ReflectInputs, Reflection, ScopeFindings, TextEdit
 from models.roles.writing import (
     ClaimLine,
     OutlineInputs,
@@ -151,7 +151,7 @@ def small_model(*missing: str, **others: Callable[[Any], BaseModel]) -> Scripted
         "prior_search": prior_search, "protocol_review": lambda _: ProtocolReview(),
         "plan": _plan, "code": _code, "plot": _plot, "vision": _vision, "feedback": _feedback, "summary": _summary,
         "figures": figures, "outline": _outline, "write": _write, "reflect": _reflect, "judge": _judge,
-        "figure_review": _figure_review}
+        "figure_review": _figure_review, "scope": lambda _: ScopeFindings()}
     return ScriptedModel.by_role(**answers | others)
 
 

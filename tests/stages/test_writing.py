@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from models.client import Models
-from models.roles.revising import ReflectInputs, Reflection, SectionEdit, TextEdit
+from models.roles.revising import ReflectInputs, Reflection, ScopeFindings, ScopeInputs, SectionEdit, TextEdit
 from models.roles.writing import OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, SectionInputs, Sections
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
@@ -102,8 +102,9 @@ def all_well(_: ReflectInputs) -> Reflection:
 
 def scripted(reflections: Callable[[ReflectInputs], Reflection] = all_well, *,
              outline: Callable[[OutlineInputs], PaperOutline] = planned,
-             sections: Callable[[SectionInputs], Sections] = bodies) -> ScriptedModel:
-    return ScriptedModel.by_role(outline=outline, write=sections, reflect=reflections)
+             sections: Callable[[SectionInputs], Sections] = bodies,
+             scope: Callable[[ScopeInputs], ScopeFindings] = lambda _: ScopeFindings()) -> ScriptedModel:
+    return ScriptedModel.by_role(outline=outline, write=sections, reflect=reflections, scope=scope)
 
 
 # --- outline and sections ---------------------------------------------------------------------------------------------
@@ -165,9 +166,9 @@ async def test_cut_off_after_any_call_no_call_is_made_again(tmp_path: Path, answ
     whole = Desk(tmp_path / "whole", scripted(mends), sections_per_call=2)
     await write(whole.bench)
     await reflect(whole.bench)
-    assert whole.roles() == ["outline", "write", "write", "reflect", "reflect"]
+    assert whole.roles() == ["outline", "write", "write", "scope", "reflect", "scope", "reflect"]
     kept = list(_until(whole.log, answered))
-    left = Desk(tmp_path / "left", scripted(answers_of(*[edit(UNTIED, "")] * (answered < 4), Reflection(done=True))),
+    left = Desk(tmp_path / "left", scripted(answers_of(*[edit(UNTIED, "")] * (answered < 5), Reflection(done=True))),
                 MemoryLog(kept), sections_per_call=2)
     await write(left.bench)
     await reflect(left.bench)
@@ -203,7 +204,7 @@ async def test_a_round_that_makes_it_worse_is_taken_back_and_the_next_is_told(tm
     [told] = second.tried
     assert told.outcome.startswith("taken back, since it made the draft worse: violations 1 -> 3")
     assert "13" in told.edits[0] and [one.outcome for one in third.tried][1] == "kept"
-    assert "taken back" in desk.model.requests[-2].prompt.user
+    assert "taken back" in desk.model.requests[-3].prompt.user
     last = desk.log.state.drafts[-1]
     assert last.done and last == best_of(desk.log.state.drafts) and last.round == 2 and last.violations == ()
 

@@ -28,7 +28,7 @@ from models.roles.figures import (
 )
 from models.roles.planning import AblationPlan, MissingAblations
 from models.roles.protocol import PriorSearch, PriorWork, ProtocolReview
-from models.roles.revising import CiteQueries, CiteSelection, ReflectInputs, Reflection
+from models.roles.revising import CiteQueries, CiteSelection, ReflectInputs, Reflection, ScopeFindings
 from models.roles.writing import OutlineInputs, PaperOutline, Sections
 from record.nouns.data import DataPlan, Measurement
 from record.nouns.figures import AxesFacts, FigureFacts
@@ -83,6 +83,7 @@ def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
         ("outline", OutlineInputs(inputs=writing), PaperOutline),
         ("write", section_inputs(writing, planned, groups(planned, 0)[0], ()), Sections),
         ("reflect", ReflectInputs(inputs=writing, draft=write(writing)), Reflection),
+        ("scope", INPUTS["scope"], ScopeFindings),
         ("ablation_plan", INPUTS["ablation_plan"].model_copy(update={"idea": IDEA, "data_plan": PLAN}), AblationPlan),
         ("cite_ask", INPUTS["cite_ask"], CiteQueries), ("cite_select", INPUTS["cite_select"], CiteSelection),
         ("missing_ablations", INPUTS["missing_ablations"].model_copy(update={"idea": IDEA, "data_plan": PLAN}),

@@ -1,0 +1,79 @@
+"""What title, abstract and conclusion claim beyond the verdicts: told to the reflector, cut at release, or a DRAFT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from models.roles.revising import ReflectInputs, Reflection, ScopeFindings, ScopeInputs
+from record.events.papers import Released
+from record.nouns.papers import Draft, ScopeFinding, Section
+from stages.paper.flow import release, write
+from stages.paper.reflection import reflect
+from stages.paper.scope import CUT, ends_of, too_much, without_claims
+from tests.paper import synthetic
+from tests.stages.test_writing import Desk, scripted
+
+EVIDENCE = synthetic.evidence(synthetic.state())
+KEY = "diff/digits/log_loss/method@noise20~baseline@noise20"
+CLAIM = ScopeFinding(quote="Smoothing always helps.", why="'always' beyond two datasets", may="name the datasets")
+
+
+def draft(abstract: str, *, title: str = "A title", conclusion: str = "It ends.") -> Draft:
+    return Draft(title=title, abstract=abstract, sections=(
+        Section(title="Results", body="It is."), Section(title="Conclusion", body=conclusion)))
+
+
+def test_sentences_without_a_verdict_and_those_that_claim_too_much_are_cut_and_no_other() -> None:
+    told = rf"We find that \verdict{{{KEY}}}."
+    one = draft(f"We ask. Label smoothing beats the baseline. {told} In general, it is so.",
+                conclusion=f"{told} Smoothing\nalways helps.")
+    general = ScopeFinding(quote="In general, it is so", why="one dataset")
+    after, cuts = without_claims(one, (CLAIM, general), EVIDENCE)
+    assert after.abstract == f"We ask. {told}" and after.sections[1].body == told
+    assert len(cuts) == 3 and all(line.endswith(CUT) for line in cuts)
+    assert after.sections[0] == one.sections[0]
+
+
+def test_a_part_that_would_be_empty_or_no_latex_stays_and_a_list_loses_its_item() -> None:
+    alone = draft("Label smoothing wins.")
+    assert without_claims(alone, (), EVIDENCE) == (alone, ())
+    bold = draft(r"We ask. \textbf{Label smoothing wins. It does.}")
+    assert without_claims(bold, (), EVIDENCE)[0] == bold
+    items = draft("We ask.", conclusion="A list:\n\\begin{itemize}\n\\item Wine is small.\n\\item Label smoothing "
+                                        "wins.\n\\end{itemize}")
+    assert r"\item Wine is small." in without_claims(items, (), EVIDENCE)[0].sections[1].body
+    assert without_claims(items, (), EVIDENCE)[0].sections[1].body.count(r"\item") == 1
+
+
+def test_only_the_ends_of_a_paper_are_held_against_the_scope() -> None:
+    one = draft("We ask.", title="Smoothing always helps.")
+    assert list(ends_of(one)) == ["title", "abstract", "section 'Conclusion'"]
+    assert list(ends_of(one.model_copy(update={"sections": one.sections[:1]}))) == ["title", "abstract"]
+    [line] = too_much(one, (CLAIM,), EVIDENCE)
+    assert line == ("[scope] title: 'Smoothing always helps.': it claims more than was decided, 'always' beyond two "
+                    "datasets; may be said: name the datasets")
+
+
+async def test_what_claims_too_much_is_told_to_the_reflector_and_a_title_that_does_is_not_released(
+    tmp_path: Path,
+) -> None:
+    told: list[tuple[str, ...]] = []
+
+    def revised(inputs: ReflectInputs) -> Reflection:
+        told.append(inputs.violations)
+        return Reflection(done=True)
+
+    def found(inputs: ScopeInputs) -> ScopeFindings:
+        title = inputs.texts[0].text
+        return ScopeFindings(findings=(ScopeFinding(quote=title, why="too much"),
+                                       ScopeFinding(quote="This stands nowhere.", why="x")))
+
+    desk = Desk(tmp_path, scripted(revised, scope=found))
+    await write(desk.bench)
+    await reflect(desk.bench)
+    assert any(line.startswith("[scope] title: ") for line in told[0])
+    assert [len(one.findings) for one in desk.log.state.scoped.values()] == [1], "what is quoted has to stand there"
+    await release(desk.bench)
+    ended = desk.log.state.released
+    assert isinstance(ended, Released) and not ended.released
+    assert any(line.startswith("[scope] title: ") for line in ended.reasons)
