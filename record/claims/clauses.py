@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from record.claims.differences import Difference
 from record.claims.means import LEVEL, MINIMUM_REPLICATES
-from record.claims.printing import MOST_DIGITS, decimals, number
+from record.claims.printing import decimals, decimals_of, number
 from record.estimands import described, metric_of, places_of
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, arm_of, level_of
@@ -67,7 +67,7 @@ def _part(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, 
     where = f" on {escaped(on)},"
     if part.mean is None:
         return f"{what}{where} was not measured ({escaped(part.why)}), which leaves it open (undecided)"
-    digits = _digits(part)
+    digits = decimals_of(part)
     interval = "" if part.low is None or part.high is None else (
         f" [{number(part.low, digits)}, {number(part.high, digits)}]")
     kind = f"{_percent(whole.level)} interval, " if interval else ""
@@ -86,17 +86,6 @@ def _units(whole: Decision) -> str:
 def _unit(n: int, whole: Decision) -> str:
     sampled = {"seeds and examples": " and the test examples", "seeds and clusters": " and clusters of examples"}
     return f"{n} {_units(whole)}{sampled.get(whole.hypothesis.unit, '')}"
-
-
-def _digits(part: PartDecided) -> int:
-    """Digits after the point: three, or more where a bound would print as zero or as the smallest effect."""
-    smallest = part.effect.smallest
-    digits = 1 if abs(part.mean or 0.0) >= 100 else 3
-    values = [one for one in (part.low, part.high, part.mean, smallest) if one]
-    while digits < MOST_DIGITS and any(
-            one != edge and round(one, digits) == round(edge, digits) for one in values for edge in (0.0, smallest)):
-        digits += 1
-    return digits
 
 
 def _difference(one: Difference, plan: DataPlan, titles: dict[str, str]) -> str:

@@ -10,6 +10,7 @@ from record.claims.caveats import anchored
 from record.claims.differences import Difference
 from record.claims.means import LEVEL, Claim, trusted_replicates, winner
 from record.fold.state import RunState
+from record.nouns.hypotheses import PartDecided
 from record.tuning import chosen
 
 MOST_DIGITS = 6
@@ -69,6 +70,17 @@ def decimals(claim: Claim) -> int:
         over = claim.over_examples
         bounds += [claim.detectable] if over is None else [claim.detectable, over.low, over.high]
     while digits < MOST_DIGITS and any(bound and round(bound, digits) == 0 for bound in bounds):
+        digits += 1
+    return digits
+
+
+def decimals_of(part: PartDecided) -> int:
+    """Digits after the point of an effect: three, or more where a bound would print as zero or the smallest effect."""
+    smallest = part.effect.smallest
+    digits = 1 if abs(part.mean or 0.0) >= 100 else 3
+    values = [one for one in (part.low, part.high, part.mean, smallest) if one]
+    while digits < MOST_DIGITS and any(
+            one != edge and round(one, digits) == round(edge, digits) for one in values for edge in (0.0, smallest)):
         digits += 1
     return digits
 

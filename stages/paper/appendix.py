@@ -35,6 +35,7 @@ from record.nouns.decisions import Compare
 from record.nouns.nodes import STAGES, Node, changed, retries
 from stages.paper.effort import effort_context
 from stages.paper.latex import longtable, recorded, recorded_row, rendered, short, words
+from stages.paper.registered import in_full
 from stages.paper.tables import CONSTANT
 
 LATE = ("After the draft, a reviewer was asked which ablations its claims need. Whoever asked had read the test "
@@ -88,6 +89,7 @@ def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "", f
         "grades": {grade: meaning for grade, meaning in GRADES.items() if grade in {one.grade for one in claims}},
         "metric": metric, "score": score, "means": [one for one in claims if not isinstance(one, Difference)],
         "by_seed": by_seed, "constant": CONSTANT, "families": FAMILIES,
+        "registered": in_full(state),
         "differences": sorted(differences, key=lambda one: places[one.family, one.dataset]),
         "forms": ["mean", "ci", *["ci_examples"] * over_examples, "p_adjusted", "mde", "n"],
         "over_examples": over_examples, "verdicts": "L{0.75in}" if any(one.caveats for one in differences) else "l",

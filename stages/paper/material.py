@@ -39,6 +39,7 @@ from stages.paper.appendix import appendix, disclosures
 from stages.paper.citations import library_of, reference
 from stages.paper.latex import escape
 from stages.paper.outline import of_rungs, to_report
+from stages.paper.registered import page_one
 from stages.paper.sources import FigureFile, PaperParts, Table
 from stages.paper.tables import tables
 from stages.paper.template import Template, kept, load
@@ -190,7 +191,8 @@ def parts_for(material: Material, draft: Draft, *, refused: bool = False) -> Pap
     described = {one.name: escape(one.description) for one in material.figures if one.name in in_appendix}
     return PaperParts(
         draft=draft.model_copy(update={"captions": described | draft.captions}), refused=refused,
-        tables=material.tables, library=material.library, notice=material.notice, figures=figures,
+        tables=material.tables, library=material.library, notice=material.notice,
+        registered=page_one(material.state), figures=figures,
         appendix=appendix(material.state, material.claims.every, isolation=material.isolation, figures=in_appendix),
         evidence=replace(material.evidence, appendix=frozenset(in_appendix)))
 

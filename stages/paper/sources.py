@@ -43,7 +43,8 @@ class Table:
 class PaperParts:
     """A draft with all that it leans on.
 
-    `appendix` is generated TeX; `notice` and `authors` are plain text and are escaped. `refused` stamps the pages.
+    `appendix` and `registered`, a block of page one, are generated TeX; `notice` and `authors` are plain text and are
+    escaped. `refused` stamps the pages.
     """
 
     draft: Draft
@@ -53,6 +54,7 @@ class PaperParts:
     library: tuple[Entry, ...] = ()
     appendix: str = ""
     notice: str = ""
+    registered: str = ""
     authors: str = "scientist, a program"
     refused: bool = False
 
@@ -108,6 +110,7 @@ def _skeleton(parts: PaperParts, template: Template) -> str:
     """The template's skeleton, filled in. It may be a stranger's: it gets values, and runs no Python."""
     draft = parts.draft
     notice = [recorded(one) for one in parts.notice.split("\n\n") if one.strip()]
+    notice += [parts.registered] * bool(parts.registered)
     if parts.refused:
         notice.insert(0, r"\textbf{DRAFT, not released.} The check of evidence refused this paper: something in it is "
                          "not tied to the record.")

@@ -1,0 +1,67 @@
+"""What was registered and what came of it, as TeX by the program: a block of page one, and a part of the appendix.
+
+Page one has the hash of the plan, the search's objective with its reason, whether prior work was read, and a table of
+hypotheses with estimate, interval, n and verdict. The appendix (`registered.tex.jinja`) has them in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from record.claims.decisions import decisions
+from record.claims.printing import decimals_of, number
+from record.estimands import described
+from record.fold.state import RunState
+from record.nouns.hypotheses import Decision, PartDecided
+from stages.paper.latex import recorded, rendered, row
+
+HASH = 12
+"""Digits of the plan's hash that are printed."""
+UNREAD = "Prior work unread: no full text of a related paper was at hand before the plan was made."
+
+
+def page_one(state: RunState) -> str:
+    """The block of page one; empty without a plan."""
+    plan = state.data_plan
+    if plan is None:
+        return ""
+    reason = f": {plan.objective_reason.rstrip('.')}" if plan.objective_reason else ""
+    lines = [recorded(f"Data plan {state.plan_hash[:HASH]}, made before any code was written. Objective of the search: "
+                      f"{plan.objective}{reason}.")]
+    if state.prior_work is None or state.prior_work.unread:
+        lines.append(recorded(UNREAD))
+    found = decisions(state)
+    if found:
+        rows = "\n".join(line for one in found for line in _rows(one))
+        lines.append(
+            "\\begin{tabular}{@{}p{0.46\\linewidth}p{0.22\\linewidth}rl@{}}\n\\toprule\n"
+            f"{row(('Registered hypothesis', 'Estimate [interval]', '$n$', 'Verdict'))}\n\\midrule\n{rows}\n"
+            "\\bottomrule\n\\end{tabular}")
+    return "\\par\n".join(lines)
+
+
+def _rows(one: Decision) -> Sequence[str]:
+    """A row for each effect; statement and verdict stand in the first."""
+    kind = "" if one.confirmed else " (preview)" if one.hypothesis.confirmatory else " (exploratory)"
+    return [row((recorded(one.hypothesis.statement) if first else "", _estimate(part), recorded(len(part.values)),
+                 recorded(f"{one.verdict}{kind}") if first else ""))
+            for part, first in zip(one.parts, (True, *[False] * len(one.parts)), strict=False)]
+
+
+def _estimate(part: PartDecided) -> str:
+    if part.mean is None:
+        return "--"
+    digits = decimals_of(part)
+    ends = "" if part.low is None or part.high is None else (
+        rf" [\rec{{{number(part.low, digits)}}}, \rec{{{number(part.high, digits)}}}]")
+    return rf"\rec{{{number(part.mean, digits)}}}{ends}"
+
+
+def in_full(state: RunState) -> str:
+    """The part of the appendix; empty where nothing was registered."""
+    plan, found = state.data_plan, decisions(state)
+    if plan is None or not found:
+        return ""
+    return rendered("registered.tex.jinja", {
+        "found": found, "described": partial(described, plan=plan), "hash": state.plan_hash[:HASH]})

@@ -1,0 +1,48 @@
+"""Page one and the appendix tell what was registered, and what came of it; all of it in macros of the record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from record.claims.clauses import clauses
+from record.claims.decisions import decisions
+from record.fold.state import RunState
+from review.evidence import check_pdf
+from stages.paper.registered import UNREAD, in_full, page_one
+from stages.paper.template import load
+from stages.paper.typeset import assess
+from tests.claimed import claimed
+from tests.paper import synthetic
+
+
+def asked() -> RunState:
+    run = synthetic.state()
+    assert run.data_plan is not None
+    run.data_plan = run.data_plan.model_copy(update={
+        "hypotheses": claimed("method", "baseline", higher=False, level="noise20"), "objective": "measure",
+        "objective_reason": "The claim is about a size."})
+    return run
+
+
+def test_page_one_has_the_plan_its_objective_what_was_read_and_every_verdict() -> None:
+    run = asked()
+    text = page_one(run)
+    assert run.plan_hash[:12] in text and "measure" in text and "The claim is about a size" in text
+    assert UNREAD in text and "supported (preview)" in text and r"\rec{0.055} [\rec{0.0" in text
+    assert page_one(RunState()) == "" and in_full(synthetic.state()) == ""
+    bare = page_one(synthetic.state())
+    assert "tabular" not in bare and "Data plan" in bare
+
+
+async def test_both_are_set_and_nothing_in_them_is_untied(tmp_path: Path) -> None:
+    run = asked()
+    paper = synthetic.bare(tmp_path, "It is.")
+    evidence = paper.evidence
+    found = decisions(run)
+    parts = replace(paper, registered=page_one(run), appendix=in_full(run), evidence=replace(
+        evidence, verdicts=clauses(run, found, ())))
+    built = await assess(parts, load("conference"), tmp_path / "paper")
+    assert built.pdf is not None and built.violations == () and built.findings == ()
+    assert await check_pdf(tmp_path / "paper", parts.evidence) == ()
+    assert r"\verdict{hypothesis/gain}" in (tmp_path / "paper" / "appendix.tex").read_text()
