@@ -59,8 +59,8 @@ class RunShares:
         rounds = paper.reflections + (1 + REVISIONS) * missing  # versions of the text that may be looked at
         return {
             CONTEXT: call(roles.DIGEST) * (self.documents * DIGESTS),
-            "prepare": (call(roles.PRIOR_SEARCH) + call(roles.PRIOR_WORK) * self.prior + call(roles.PLAN) * (PLANS + AMENDS)
-                        + call(roles.PROTOCOL_REVIEW) * REVIEWS),
+            "prepare": (call(roles.PRIOR_SEARCH) + call(roles.PRIOR_WORK) * self.prior
+                        + call(roles.PLAN) * (PLANS + AMENDS) + call(roles.PROTOCOL_REVIEW) * REVIEWS),
             **{summary_of(stage).task: call(roles.SUMMARY) for stage in STAGES},
             "figures": call(roles.FIGURES, roles.VISION) * looks,
             TASK: self.attempt(self.node_seconds * RETRY_FACTOR),  # more permutations, where there is room
