@@ -12,7 +12,9 @@
                                                                  every unit and resample
 
 Numbers are floats, or arrays of resamples, elementwise. A name without a level is read at the level that an `over`
-around it looks at; without any dataset said it is read on the main one.
+around it looks at; without any dataset said it is read on the main one. Where factors are crossed, a level of one of
+them stands for it in whatever is looked at: `mean(slope(adam, over=[a0, a0.3]), over=[r1, r2])` is the slope over the
+first factor at each level of the second, averaged.
 """
 
 from __future__ import annotations
@@ -230,7 +232,7 @@ def _value(one: Expression, at: Context) -> Number:
         case Constant():
             return one.value
         case Ref():
-            return at.read(_place(one.arm, one.level or at.level, at))
+            return at.read(_place(one.arm, _known(one.level, "levels", at) if one.level else at.level, at))
         case Sum(sign="|"):
             return abs(_value(one.left, at))
         case Sum():
@@ -257,8 +259,7 @@ def _folded(one: Fold, axis: Axis, names: Sequence[str], values: Sequence[Number
     if one.how == "mean":
         return sum(values) / len(values)
     if one.how == "slope":
-        known = {level.name: level.value for level in at.plan.levels}
-        points = [known[name] for name in names] if axis == "levels" else []
+        points = _points(names, at) if axis == "levels" else []
         numbers = [value for value in points if value is not None]
         if len(numbers) != len(names) or len(set(numbers)) < 2:
             raise EstimandError("slope goes over at least two levels with different numeric values")
@@ -268,6 +269,19 @@ def _folded(one: Fold, axis: Axis, names: Sequence[str], values: Sequence[Number
     plain = isinstance(one.of, Ref)
     largest = one.how == "max" or (one.how == "worst" and plain and not at.metric.higher_is_better)
     return reduce(_larger if largest else _smaller, values)
+
+
+def _points(names: Sequence[str], at: Context) -> list[float | None]:
+    """The levels as numbers; of crossed factors, those of the one factor that differs between them."""
+    values = {level.name: level.value for level in at.plan.all_levels}
+    parts = {level.name: level.parts for level in at.plan.levels if level.parts}
+    if not at.plan.factors:
+        return [values[name] for name in names]
+    differing = [each for each in zip(*(parts.get(name) or tuple(name.split("+")) for name in names), strict=True)
+                 if len(set(each)) > 1]
+    if len(differing) != 1:
+        raise EstimandError("slope goes over the levels of one factor, the others fixed: name them in over=[...]")
+    return [values[name] for name in differing[0]]
 
 
 def _larger(a: Number, b: Number) -> Number:
@@ -283,18 +297,29 @@ def _place(arm: str, level: str, at: Context, by: str = "") -> Place:
         raise EstimandError(f"there is no arm {arm!r}; there are {_first([one.name for one in at.plan.arms])}")
     if at.plan.levels and not level:
         raise EstimandError(f"{arm!r} is read at no level: write {arm}@{at.plan.levels[0].name}, or go over levels")
-    if level:
-        _known(level, "levels", at)
+    if level not in at.plan.level_names:
+        _known(level.partition("+")[0], "levels", at)
+        raise EstimandError(f"{arm!r} is read at {level!r}, which leaves other factors open: write {arm}@"
+                            f"{at.plan.levels[0].name}, or go over their levels")
     if not at.plan.owes(at.dataset, arm, level):
         raise EstimandError(f"{Place(at.dataset, arm, level)} is left out of the plan: nobody measures it")
     return Place(at.dataset, arm, level, by)
 
 
 def _known(name: str, axis: Axis, at: Context) -> str:
+    """The name of a dataset or level. That of one factor's level stands for it in the level that is looked at; where
+    other factors are still open, the levels of some of them come back, joined by +."""
     names = [one.name for one in (at.plan.levels if axis == "levels" else at.plan.datasets)]
-    if name not in names:
+    if name in names:
+        return name
+    parts = {level.name: place for place, factor in enumerate(at.plan.factors) for level in factor.levels}
+    if axis == "datasets" or name not in parts:
+        names = [*(parts if axis == "levels" else ()), *names]
         raise EstimandError(f"there is no {axis[:-1]} {name!r}; there are {_first(names)}")
-    return name
+    whole = {level.name: level.parts for level in at.plan.levels}
+    seen = whole.get(at.level) or tuple(one for one in at.level.split("+") if one)
+    chosen = dict(sorted({parts[one]: one for one in (*seen, name)}.items()))
+    return {each: full for full, each in whole.items()}.get(tuple(chosen.values()), "+".join(chosen.values()))
 
 
 def _first(names: Sequence[str], most: int = 12) -> str:
@@ -304,7 +329,7 @@ def _first(names: Sequence[str], most: int = 12) -> str:
 def _axis(axis: Axis | None, names: tuple[str, ...], at: Context) -> tuple[Axis, tuple[str, ...]]:
     """What an expression goes over; of a list of names, what they are names of."""
     if axis is None:
-        levels = {one.name for one in at.plan.levels}
+        levels = {one.name for one in at.plan.all_levels}
         axis = "datasets" if names and not levels.intersection(names) else "levels"
     known = tuple(one.name for one in (at.plan.levels if axis == "levels" else at.plan.datasets))
     if not (names or known):
@@ -450,7 +475,7 @@ def _said(one: Expression, plan: DataPlan, *, inner: bool = False) -> str:
             return f"{one.value:g}"
         case Ref():
             arm = _title(plan.arms, one.arm)
-            return f"{arm} at {_title(plan.levels, one.level)}" if one.level else arm
+            return f"{arm} at {_title(plan.all_levels, one.level)}" if one.level else arm
         case Sum(sign="|"):
             return f"the size of {_said(one.left, plan, inner=True)}"
         case Sum():
@@ -465,14 +490,14 @@ def _said(one: Expression, plan: DataPlan, *, inner: bool = False) -> str:
                 text = f"{_said(one.left, plan, inner=True)} {word} {_said(one.right, plan, inner=True)}"
             return f"({text})" if inner else text
         case Drop():
-            return f"the drop of {_said(one.of, plan, inner=True)} from {_title(plan.levels, one.level)}"
+            return f"the drop of {_said(one.of, plan, inner=True)} from {_title(plan.all_levels, one.level)}"
         case On():
             return f"{_said(one.of, plan)} on {_title(plan.datasets, one.dataset)}"
         case Fold():
             how = {"mean": "the mean", "max": "the largest", "min": "the smallest", "worst": "the worst",
                    "slope": "the slope"}[one.how]
-            levels = {each.name for each in plan.levels}
-            names = [_title(plan.levels if name in levels else plan.datasets, name) for name in one.names]
+            levels = {each.name for each in plan.all_levels}
+            names = [_title(plan.all_levels if name in levels else plan.datasets, name) for name in one.names]
             over = ", ".join(names) or f"all {one.axis}"
             return f"{how} over {over} of {_said(one.of, plan, inner=True)}"
         case Tuned():

@@ -1,8 +1,9 @@
 """Datasets that a run may use, written as what a kernel may see and what it may not.
 
 `views/<name>.npz` holds train and dev with labels, validation and test without; `labels/<name>.npz` the labels of
-validation and test, for the host. Both are the run's own copy: the files that they came from may change or go. How
-rows are cut is in `sandbox.data.splits`, how features are made in `sandbox.data.prepare`; docs/data.md tells all of it.
+validation and test and the columns that metrics go by, for the host. Both are the run's own copy: the files that they
+came from may change or go. How rows are cut is in `sandbox.data.splits`, how features are made in
+`sandbox.data.prepare`; docs/data.md tells all of it.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ Arrays = dict[str, Array]
 
 DATA_BYTES = 2 * 2**30
 """Default of the most that one dataset may hold, as a file and as arrays in memory."""
-_IN_LABELS = ("validation_y", "test_y")
+_IN_LABELS = ("validation_y", "test_y", "validation_meta", "test_meta")
 
 Source = Bundled | OwnData
 Sources = Mapping[str, Source]
@@ -118,7 +119,8 @@ def materialise(
     if isinstance(source, OwnData):
         facts = facts.model_copy(update={"origin": source.facts(seed).origin})
     meta = np.array(facts.model_dump_json())
-    about = np.array(json.dumps({"names": prepared.names, "path": str(examples.folder) if examples.folder else ""}))
+    about = np.array(json.dumps({"names": prepared.names, "path": str(examples.folder) if examples.folder else "",
+                                 **({"meta": prepared.meta_shown} if prepared.meta_shown else {})}))
     hidden = {key: prepared.arrays[key] for key in _IN_LABELS if key in prepared.arrays}
     seen = {key: array for key, array in prepared.arrays.items() if key not in hidden}
     if hidden:

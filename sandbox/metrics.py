@@ -32,12 +32,13 @@ CHUNK = 2**22
 
 METRICS: Mapping[str, MetricSpec] = {
     name: MetricSpec(name=name, title=title, unit="nats" if name == "log_loss" else "", higher_is_better=higher,
-                     worst=worst)
-    for name, title, higher, worst in (
-        ("accuracy", "accuracy", True, 0.0), ("macro_f1", "macro F1", True, 0.0), ("auroc", "AUROC", True, 0.0),
-        ("log_loss", "log loss", False, -log(CLIP)), ("ece", "expected calibration error", False, 1.0),
-        ("brier", "Brier score", False, 2.0), ("mse", "mean squared error", False, None),
-        ("mae", "mean absolute error", False, None), ("r2", "R squared", True, None))
+                     worst=low if higher else high, low=low, high=high)
+    for name, title, higher, low, high in (
+        ("accuracy", "accuracy", True, 0.0, 1.0), ("macro_f1", "macro F1", True, 0.0, 1.0),
+        ("auroc", "AUROC", True, 0.0, 1.0), ("log_loss", "log loss", False, 0.0, -log(CLIP)),
+        ("ece", "expected calibration error", False, 0.0, 1.0), ("brier", "Brier score", False, 0.0, 2.0),
+        ("mse", "mean squared error", False, 0.0, None), ("mae", "mean absolute error", False, 0.0, None),
+        ("r2", "R squared", True, None, 1.0))
 }
 _OF_NUMBERS = frozenset({"mse", "mae", "r2"})
 
@@ -47,30 +48,35 @@ def computed(classes: int) -> frozenset[str]:
     return frozenset(METRICS) - _OF_NUMBERS if classes else _OF_NUMBERS
 
 
-def score(kind: str, values: Array, truth: Array) -> dict[str, float]:
+def score(kind: str, values: Array, truth: Array, more: Mapping[str, Measure] | None = None) -> dict[str, float]:
     """Every metric that can be computed from predictions of this kind, by name; those without a value are left out.
 
-    `values` are (n,) for "predictions", else (n, classes); `truth` is (n,), whole numbers for classes. A metric of huge
-    values may not be finite.
+    `values` are (n,) for "predictions", else (n, classes); `truth` is (n,), whole numbers for classes. `more` are
+    formulas of the plan (`sandbox.formulas`). A metric of huge values may not be finite.
     """
-    once = np.ones((1, len(truth)))
+    once, extra = np.ones((1, len(truth))), more or {}
     with np.errstate(all="ignore"):
-        scores = {name: float(measure(once)[0]) for name, measure in _measures(kind, values, truth).items()}
-    return {name: value for name, value in scores.items() if name != "auroc" or not np.isnan(value)}
+        scores = {name: float(measure(once)[0])
+                  for name, measure in {**measures_of(kind, values, truth), **extra}.items()}
+    return {name: value for name, value in scores.items() if name not in ("auroc", *extra) or not np.isnan(value)}
 
 
 def resampled_scores(
     kind: str, values: Array, truth: Array, *, counts: Array, names: Collection[str],
+    more: Mapping[str, Measure] | None = None,
 ) -> dict[str, Array]:
     """The metrics in `names` that `score` gives for these predictions, on every resample: name -> (draws,).
 
     NaN where a draw has no value (AUROC of one class).
     """
-    known = score(kind, values, truth).keys() & names
-    measures = {name: measure for name, measure in _measures(kind, values, truth).items() if name in known}
+    wanted = {name: measure for name, measure in (more or {}).items() if name in names}
+    known = score(kind, values, truth, wanted).keys() & names
+    measures = {name: measure for name, measure in {**measures_of(kind, values, truth), **wanted}.items()
+                if name in known}
     rows = max(1, CHUNK // max(1, counts.shape[1]))
     chunks = [counts[start:start + rows].astype(float) for start in range(0, len(counts), rows)] if measures else []
-    return {name: np.concatenate([measure(chunk) for chunk in chunks]) for name, measure in measures.items()}
+    with np.errstate(all="ignore"):
+        return {name: np.concatenate([measure(chunk) for chunk in chunks]) for name, measure in measures.items()}
 
 
 def draw_counts(rng: Generator, draws: int, examples: int) -> Array:
@@ -93,7 +99,8 @@ def softmax(logits: Array) -> Array:
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def _measures(kind: str, values: Array, truth: Array) -> dict[str, Measure]:
+def measures_of(kind: str, values: Array, truth: Array) -> dict[str, Measure]:
+    """Our metrics of predictions of a kind, on whatever examples count."""
     if kind == "predictions" and truth.dtype.kind == "f":
         errors = values - truth
         return {"mse": _mean(errors ** 2), "mae": _mean(abs(errors)), "r2": _r2(errors, truth)}
@@ -112,7 +119,7 @@ def _mean(outcomes: Array) -> Measure:
     """The mean of one number per example: whether it is right, its error or its square, its log loss in nats, and its
     squared distance to the one-hot truth, from 0 to 2 (Source: Brier 1950, "Verification of forecasts expressed in
     terms of probability", eq. 2)."""
-    return lambda counts: (counts * outcomes).sum(axis=1) / len(outcomes)
+    return lambda counts: (counts * outcomes).sum(axis=1) / counts.sum(axis=1)
 
 
 def _macro_f1(predicted: Array, truth: Array) -> Measure:
@@ -138,7 +145,7 @@ def _ece(probabilities: Array, truth: Array) -> Measure:
     gaps = (probabilities.argmax(axis=1) == truth) - confidence
     bins = np.clip(np.ceil(confidence * ECE_BINS).astype(int) - 1, 0, ECE_BINS - 1)
     return lambda counts: np.array([
-        np.abs(np.bincount(bins, weights=gaps * row, minlength=ECE_BINS)).sum() for row in counts]) / len(truth)
+        np.abs(np.bincount(bins, weights=gaps * row, minlength=ECE_BINS)).sum() for row in counts]) / counts.sum(axis=1)
 
 
 def _r2(errors: Array, truth: Array) -> Measure:
@@ -147,7 +154,7 @@ def _r2(errors: Array, truth: Array) -> Measure:
 
     def measure(counts: Array) -> Array:
         squares = counts @ centred**2
-        spread = squares - (counts @ centred) ** 2 / len(truth)
+        spread = squares - (counts @ centred) ** 2 / counts.sum(axis=1)
         spread[spread <= 1e-12 * squares] = 0.0  # a draw of one value: what is left is rounding
         return np.where(spread > 0, 1.0 - counts @ squared / np.where(spread > 0, spread, 1.0), 0.0)
 

@@ -18,7 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from record.nouns.data import LARGEST, MOST_STEPS, Grade, Measurement, Split
 from sandbox.errors import SubmissionRefused
-from sandbox.metrics import score
+from sandbox.formulas import Seen, kept, measures
+from sandbox.metrics import Measure, score
 from sandbox.untrusted import FILE_BYTES, NAME, open_regular, read_as, read_lines, remove, write_whole
 
 Array = NDArray[Any]
@@ -97,6 +98,14 @@ def truth_of(labels: Path, submission: Submission) -> tuple[Array, int]:
         raise SubmissionRefused(f"{submission.where}: this run has no labels for it")
     with np.load(path, allow_pickle=False) as file:
         return file[f"{submission.split}_y"], int(json.loads(str(file["meta"]))["classes"])
+
+
+def columns_of(labels: Path, dataset: str, split: str) -> tuple[tuple[str, ...], dict[str, Array]]:
+    """The names of a dataset's classes, and the columns of a split that metrics may go by, as texts."""
+    with np.load(labels / f"{dataset}.npz", allow_pickle=False) as file:
+        meta = json.loads(str(file["meta"]))
+        texts = file[f"{split}_meta"] if meta.get("meta") else np.empty((0, 0))
+    return tuple(meta.get("class_names", ())), {name: texts[:, i] for i, name in enumerate(meta.get("meta", ()))}
 
 
 def values_of(folder: Path, place: str, submission: Submission, labels: Path) -> tuple[Array, Array]:
@@ -184,14 +193,35 @@ def score_sealed(
 
 def sealed_predictions(
     folder: Path, labels: Path, *, expected: Mapping[str, str] | None = None,
-) -> Iterator[tuple[Submission, Array, Array]]:
-    """What `score_sealed` scores, one at a time: submission, values and truth, example by example.
+) -> Iterator[tuple[Submission, Array, Array, dict[str, Measure]]]:
+    """What `score_sealed` scores, one at a time: submission, values and truth, example by example, and the formulas.
 
     Final predictions only, in the order of their submission. Raises `SubmissionRefused`.
     """
-    for submission in read_sealed(folder, expected):
+    sealed = read_sealed(folder, expected)
+    for submission in sealed:
         if submission.kind != "artifact" and submission.step is None:
-            yield submission, *values_of(folder, "sealed", submission, labels)
+            yield submission, *_measured(folder, "sealed", submission, sealed, labels=labels)
+
+
+def _measured(
+    folder: Path, place: str, submission: Submission, beside: Sequence[Submission], *, labels: Path,
+) -> tuple[Array, Array, dict[str, Measure]]:
+    """Values, truth, and the formulas of the run by name. Raises `SubmissionRefused`."""
+    values, truth = values_of(folder, place, submission, labels)
+    if not (formulas := kept(labels)):
+        return values, truth, {}
+
+    def others(condition: str) -> Array | None:
+        for one in beside:
+            if one.kind != "artifact" and (one.dataset, one.split, one.step, one.condition) == (
+                    submission.dataset, submission.split, submission.step, condition):
+                return Seen(one.kind, *values_of(folder, place, one, labels)).predicted
+        return None
+
+    names, columns = columns_of(labels, submission.dataset, submission.split)
+    seen = Seen(submission.kind, values, truth, names, columns, submission.condition, others)
+    return values, truth, measures(formulas, seen)
 
 
 def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submission]:
@@ -214,8 +244,8 @@ def _measurements(
     for submission in submissions:
         if submission.kind == "artifact":
             continue
-        values, truth = values_of(folder, place, submission, labels)
-        for name, value in score(submission.kind, values, truth).items():
+        values, truth, more = _measured(folder, place, submission, submissions, labels=labels)
+        for name, value in score(submission.kind, values, truth, more).items():
             if not abs(value) <= LARGEST:
                 raise SubmissionRefused(f"{submission.where}: its {name} is not finite, or larger than {LARGEST:g}: "
                                         f"the {submission.kind} hold values that are far too large")
@@ -235,11 +265,13 @@ def chance_level(labels: Path, metric: str) -> dict[str, float]:
     for path in sorted(labels.glob("*.npz")):
         with np.load(path, allow_pickle=False) as file:
             truth = file["validation_y"]
+            classes = json.loads(str(file["meta"]))["classes"]
         if truth.dtype.kind == "f":
-            scores = score("predictions", np.full(len(truth), truth.mean()), truth)
+            kind, values = "predictions", np.full(len(truth), truth.mean())
         else:
-            shares = np.bincount(truth) / len(truth)
-            scores = score("probabilities", np.tile(shares, (len(truth), 1)), truth)
+            kind, values = "probabilities", np.tile(np.bincount(truth, minlength=classes) / len(truth), (len(truth), 1))
+        seen = Seen(kind, values, truth, *columns_of(labels, path.stem, "validation"))
+        scores = score(kind, values, truth, measures(kept(labels), seen))
         if metric in scores:
             levels[path.stem] = scores[metric]
     return levels

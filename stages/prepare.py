@@ -24,7 +24,8 @@ from record.nouns.protocol import FindingAnswer, ProtocolFinding
 from record.nouns.tuning import Tuning
 from sandbox.data.splits import SHARES
 from sandbox.datasets import Bundled, Sources, catalogue, materialise
-from sandbox.metrics import METRICS, computed
+from sandbox.formulas import can, declared, formula, formula_faults, keep, written
+from sandbox.metrics import METRICS
 from sandbox.scorers import describe_scorer, freeze, read_scorer
 from stages.bench import Bench, do_work
 from stages.briefs import GOALS
@@ -61,6 +62,7 @@ async def prepare(bench: Bench) -> None:
         facts = [one.model_copy(update={"scorer": describe_scorer(scorers[one.name])}) if one.name in scorers else one
                  for one in facts]
         await check_room(bench, Study(idea=bench.idea, data_plan=plan, facts=tuple(facts)))
+        keep(plan.metrics, bench.folder.labels)
         write_file(bench.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
         bench.recorder.append(Prepared(
             data_plan=plan, datasets=tuple(facts), scorers=tuple(scorers.values())))
@@ -86,7 +88,7 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
     if given is None:
         plan, complaints = await planner.ask(PLANS, fatal=ContextTooLong)
     else:
-        plan = with_worst(repeatable(given, bench.search.order))
+        plan = with_worst(repeatable(given, bench.search.order), scorers)
     if plan is None:
         raise PlanError(f"no usable data plan after {PLANS} tries: {'; '.join(complaints)}; say in the idea "
                         "which data and metrics to take, or choose another --model")
@@ -136,7 +138,7 @@ class Planner:
             if silent and left and not told:
                 complaints, told = (*complaints, *map(complaint_of, silent)), True
             if not complaints:
-                return with_omissions(with_worst(repeatable(plan, self.order)), silent), ()
+                return with_omissions(with_worst(repeatable(plan, self.order), self.scorers), silent), ()
         return None, complaints
 
     async def amend(
@@ -157,11 +159,11 @@ def repeatable(plan: DataPlan, order: str) -> DataPlan:
     return plan.model_copy(update={"tuning": terms})
 
 
-def with_worst(plan: DataPlan) -> DataPlan:
-    """The plan with the worst values of the metrics that we compute: they are what our formulas give."""
+def with_worst(plan: DataPlan, scorers: Mapping[str, Scorer] | None = None) -> DataPlan:
+    """The plan with formulas, worst values and ranges of the metrics that we compute, not the user's `scorers`."""
+    own = {metric.name for one in (scorers or {}).values() for metric in one.metrics}
     return plan.model_copy(update={"metrics": tuple(
-        metric.model_copy(update={"worst": METRICS[metric.name].worst}) if metric.name in METRICS else metric
-        for metric in plan.metrics)})
+        metric if metric.name in own else declared(metric) for metric in plan.metrics)})
 
 
 def _entry(one: Bundled | DatasetFacts, scorer: Scorer | None) -> CatalogueEntry:
@@ -174,8 +176,8 @@ def _entry(one: Bundled | DatasetFacts, scorer: Scorer | None) -> CatalogueEntry
         return common
     return common.model_copy(update={
         "own": True, "sizes": one.sizes, "task": one.task, "target": one.target, "columns": one.columns,
-        "class_names": one.class_names, "shape": one.shape, "missing": one.missing, "split_rule": one.split_rule,
-        "warnings": one.warnings})
+        "class_names": one.class_names, "meta": one.meta, "shape": one.shape, "missing": one.missing,
+        "split_rule": one.split_rule, "warnings": one.warnings})
 
 
 PROGRAM = 24_000
@@ -241,13 +243,14 @@ def _shape(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[
         yield f"there are levels ({plan.levels[0].name}, ...) of nothing: say in `factor` what they are levels of"
     if plan.factor.strip() and not plan.levels:
         yield f"factor {plan.factor!r} has no levels: give them, or leave it empty"
-    values = Counter(level.value for level in plan.levels if level.value is not None)
-    yield from (f"two levels have the value {value:g}" for value, count in values.items() if count > 1)
+    for levels in (factor.levels for factor in plan.factors) if plan.factors else (plan.levels,):
+        values = Counter(level.value for level in levels if level.value is not None)
+        yield from (f"two levels have the value {value:g}" for value, count in values.items() if count > 1)
     yield from _left_out(plan)
     yield from (f"the arm name {arm.name!r} is taken by a reference arm of the program: give another one"
                 for arm in plan.arms if arm.name in RUNGS)
     # Told apart by capitals alone, they collide as conditions, keys and headings.
-    for noun, each in (("arm", plan.arms), ("level", plan.levels), ("metric", plan.metrics),
+    for noun, each in (("arm", plan.arms), ("level", plan.all_levels), ("metric", plan.metrics),
                        ("dataset", plan.datasets)):
         counts = Counter(one.name.casefold() for one in each)
         yield from (f"{noun} {name!r} is named twice" for name in sorted(counts) if counts[name] > 1)
@@ -257,7 +260,7 @@ def _left_out(plan: DataPlan) -> Iterator[str]:
     """What is wrong with the cells that a plan does without."""
     for one in plan.left_out:
         for noun, name, names in (("dataset", one.dataset, plan.datasets), ("arm", one.arm, plan.arms),
-                                  ("level", one.level, plan.levels)):
+                                  ("level", one.level, plan.all_levels)):
             if name and name not in {known.name for known in names}:
                 yield f"`left_out` names the {noun} {name!r}, which the plan does not have"
     for arm in plan.arms:
@@ -275,7 +278,11 @@ def _metrics(
 ) -> Iterator[str]:
     """The primary metric must be had on every dataset, one that programs compute on some dataset, and every direction
     must be the program's own."""
-    had = {name: _had(entry, scorers.get(name)) for name, entry in known.items()}
+    had = {name: _had(entry, scorers.get(name), plan.metrics) for name, entry in known.items()}
+    formulas = [metric for metric in plan.metrics if written(metric) and not any(
+        metric.name in {one.name for one in scorer.metrics} for scorer in scorers.values())]
+    for metric in formulas:
+        yield from _formula(metric, plan, known)
     for name, names in had.items():
         if names is not None and plan.primary.name not in names:
             yield (f"the primary metric {plan.primary.name!r} cannot be computed on {name!r} ({_task(known[name])}); "
@@ -283,7 +290,7 @@ def _metrics(
         elif names is not None and plan.tuning.metric not in ("", *names) and (
                 name in (plan.tuning.datasets or (plan.datasets[0].name,))):
             yield f"tuning.metric {plan.tuning.metric!r} cannot be computed on {name!r} ({_task(known[name])})"
-    programs: dict[str, MetricSpec] = dict(METRICS) | {
+    programs: dict[str, MetricSpec] = dict(METRICS) | {metric.name: metric for metric in formulas} | {
         metric.name: metric for one in scorers.values() for metric in one.metrics}
     for metric in plan.metrics[1:]:
         if had and metric.name in programs and all(names is not None and metric.name not in names
@@ -298,9 +305,26 @@ def _metrics(
                    f"{str(ours.higher_is_better).lower()}")
 
 
-def _had(entry: CatalogueEntry, scorer: Scorer | None) -> frozenset[str] | None:
+def _formula(metric: MetricSpec, plan: DataPlan, known: Mapping[str, CatalogueEntry]) -> Iterator[str]:
+    """What is wrong with a metric's formula: on the main dataset, and on others that it can be computed on."""
+    if not metric.name.isidentifier() or metric.name in METRICS:
+        yield (f"metric {metric.name!r} has a formula: its name has to be one of its own, of letters, digits and _")
+        return
+    for number, entry in enumerate(known.values()):
+        if entry.task != "none" and (not number or can(metric, entry.classes, entry.meta)):
+            faults = tuple(formula_faults(metric, entry.classes, entry.meta, entry.class_names))
+            yield from faults
+            if faults:
+                return
+    to = formula(written(metric)).other if "flip_rate" in written(metric) else ""
+    if to and to not in (*plan.conditions, *(arm.name for arm in plan.arms), *plan.level_names):
+        yield f"metric {metric.name!r}: flip_rate(to={to}) names no condition, arm or level of the plan"
+
+
+def _had(entry: CatalogueEntry, scorer: Scorer | None, metrics: Sequence[MetricSpec]) -> frozenset[str] | None:
     """The metrics that are computed on a dataset; None where code gives what it likes."""
-    ours = None if entry.task == "none" else computed(entry.classes)
+    ours = None if entry.task == "none" else frozenset(
+        metric.name for metric in (*METRICS.values(), *metrics) if can(metric, entry.classes, entry.meta))
     if scorer is None:
         return ours
     own = frozenset(metric.name for metric in scorer.metrics)

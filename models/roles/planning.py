@@ -40,6 +40,7 @@ class CatalogueEntry(Frozen):
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     split_rule: str = ""
     warnings: tuple[str, ...] = ()
+    meta: dict[str, tuple[str, ...]] = Field(default={}, description="columns that metrics may go by -> their values")
     scorer: str = Field(default="", description="what a frozen scorer of the user's computes there, in words")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from itertools import product
+from typing import Any, Literal, cast
 
-from pydantic import Field, field_validator
+from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from record.nouns.frozen import Frozen
 from record.nouns.hypotheses import Hypothesis
@@ -16,6 +17,8 @@ class MetricSpec(Frozen):
     """A metric by name. The primary one is fixed in the data plan and never redefined."""
 
     name: str = Field(description="snake_case, one that the scorer knows where predictions are submitted")
+    formula: str = Field(default="", description=(
+        "how it is computed from predictions: 'worst(f1_score(average=macro), by=hospital)'; empty: as its name says"))
     title: str = Field(default="", description="how a table heads it, e.g. 'log loss'")
     unit: str = Field(default="", description="empty for a pure number")
     higher_is_better: bool = Field(description="direction of improvement")
@@ -42,6 +45,22 @@ class Level(Frozen):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
     title: str = ""
     value: float | None = Field(default=None, description="the level as a number, for an axis")
+    parts: tuple[str, ...] = Field(default=(), description="the program fills it in: of crossed factors, a level each")
+
+
+class Factor(Frozen):
+    """One of several factors whose levels are crossed."""
+
+    name: str = Field(min_length=1, description="what the levels are levels of, e.g. 'label noise rate'")
+    levels: tuple[Level, ...] = Field(min_length=2)
+
+
+def crossed(factors: tuple[Factor, ...]) -> tuple[Level, ...]:
+    """Every combination of a level of each factor, `a0.1_r2`; the last factor varies fastest."""
+    return tuple(
+        Level(name="_".join(one.name for one in each), parts=tuple(one.name for one in each), title=", ".join(
+            one.title or f"{factor.name} {one.name}" for factor, one in zip(factors, each, strict=True)))
+        for each in product(*(factor.levels for factor in factors)))
 
 
 class DatasetUse(Frozen):
@@ -53,7 +72,8 @@ class DatasetUse(Frozen):
 
 
 class LeftOut(Frozen):
-    """Cells that a study does without on purpose: all that have these; an empty name stands for every one."""
+    """Cells that a study does without on purpose: all that have these; an empty name stands for every one, a level of
+    one factor for all crossed levels that have it."""
 
     dataset: str = ""
     arm: str = ""
@@ -74,6 +94,8 @@ class DataPlan(Frozen):
     arms: tuple[Arm, ...] = Field(min_length=1, description="at least one baseline and one method")
     levels: tuple[Level, ...] = ()
     factor: str = Field(default="", description="what the levels are levels of, e.g. 'label noise rate'")
+    factors: tuple[Factor, ...] = Field(default=(), description=(
+        "where several are varied: the program crosses them and makes `levels` and `factor` of them"))
     expected_seconds: float = Field(gt=0, description="computing of one experiment: every arm, level and dataset")
     untested: tuple[str, ...] = Field(default=(), description="what the idea asks for and this plan cannot test")
     space: tuple[Hyperparameter, ...] = Field(default=(), description="what is tuned, for which arms")
@@ -90,6 +112,17 @@ class DataPlan(Frozen):
     objective_reason: str = Field(default="", description="why, in one sentence that the paper prints")
     notes: str = ""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _cross(cls, value: Any) -> Any:
+        given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        if not given.get("factors"):
+            return cast("Any", value)
+        factors = TypeAdapter(tuple[Factor, ...]).validate_python(given["factors"])
+        if len(factors) == 1:
+            return given | {"factors": (), "levels": factors[0].levels, "factor": factors[0].name}
+        return given | {"levels": crossed(factors), "factor": " x ".join(one.name for one in factors)}
+
     @property
     def primary(self) -> MetricSpec:
         return self.metrics[0]
@@ -102,8 +135,14 @@ class DataPlan(Frozen):
 
     def owes(self, dataset: str, arm: str, level: str) -> bool:
         """Whether the study has this cell; an arm that is no arm of the plan is an ablation's."""
-        return not any(one.dataset in ("", dataset) and one.arm in ("", arm) and one.level in ("", level)
+        names = "", level, *next((one.parts for one in self.levels if one.name == level), ())
+        return not any(one.dataset in ("", dataset) and one.arm in ("", arm) and one.level in names
                        for one in self.left_out)
+
+    @property
+    def all_levels(self) -> tuple[Level, ...]:
+        """The levels that are measured, and those of each factor that they are crossed from."""
+        return (*self.levels, *(level for factor in self.factors for level in factor.levels))
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -170,6 +209,8 @@ class DatasetFacts(Frozen):
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     origin: str = Field(default="", description="sha256 of the file, folder or examples that it was read from")
     warnings: tuple[str, ...] = Field(default=(), description="what a reader of its results must know")
+    meta: dict[str, tuple[str, ...]] = Field(default_factory=dict, description=(
+        "columns that metrics may go by and features are not -> their values, none where there are many"))
     scorer: str = Field(default="", description="what a frozen scorer of the user's computes, and from what, in words")
 
     @property

@@ -38,6 +38,11 @@ class Examples:
     """(n,) int64: rows of one group stay in one split."""
     times: NDArray[Any] | None = None
     """(n,) numbers: later rows go to later splits."""
+    meta: Mapping[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])
+    """Column -> (n,) texts that metrics may go by, and that are no features."""
+    meta_shown: tuple[str, ...] = ()
+    """Those of them that code sees in train and dev."""
+    dev_from: Literal["train", "validation"] = "train"
     missing: Mapping[str, int] = field(default_factory=dict[str, int])
     """Column -> how many rows miss it."""
     warnings: tuple[str, ...] = ()

@@ -30,7 +30,8 @@ def from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
         raise DatasetError("categorical= is for tables, an NPZ archive is served as it is")
     arrays = {name: array for name, array in _arrays(path, limit).items() if name not in spec.drop}
     arrays, parts = _joined(arrays, spec.target or "y")
-    roles = [name for name in (spec.target or "y", spec.group, spec.time, spec.split) if name]
+    roles = list(dict.fromkeys(
+        name for name in (spec.target or "y", spec.group, spec.time, spec.split, *spec.aside) if name))
     others = [name for name in arrays if name not in roles]
     feature = "x" if "x" in others else others[0] if len(others) == 1 else ""
     if not feature or not arrays.keys() >= set(roles):

@@ -126,12 +126,13 @@ def _read(spec: DataSpec, limit: int) -> Examples:
         return npz.from_npz(path, spec, limit)
     if kind == "saved":
         return tables.table_examples(frames.from_library(spec, limit, saved=path), spec, limit)
-    given = [name for name in ("target", "group", "time", "split", "drop", "categorical") if getattr(spec, name)]
+    given = [name for name in ("target", "group", "time", "split", "drop", "categorical", "meta", "meta_shown")
+             if getattr(spec, name)]
     if given or spec.task == "regression":
         raise DatasetError(f"{given[0] if given else 'task'}= is for tables: classes of an image folder are its "
                            "folders, splits are folders named train, validation and test around them")
     if kind == "images":
-        return images.from_folder(images.pictures(path), path, limit)
+        return replace(images.from_folder(images.pictures(path), path, limit), dev_from=spec.dev_from)
     return _folder_examples(path)
 
 

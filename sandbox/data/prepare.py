@@ -25,6 +25,8 @@ from sandbox.data.splits import split_rows
 Array = NDArray[Any]
 Arrays = dict[str, Array]
 
+MOST_VALUES = 20
+"""Of a meta column, so that they are told."""
 WARN_SHARE = 0.01
 """Share of a split's rows that also stand in another one, above which it is said."""
 
@@ -36,6 +38,7 @@ class Prepared:
     arrays: Arrays
     facts: DatasetFacts
     names: tuple[str, ...] = ()
+    meta_shown: tuple[str, ...] = ()
 
 
 def prepare(examples: Examples, seed: int, *, name: str, title: str, source: str) -> Prepared:
@@ -61,7 +64,9 @@ def prepare(examples: Examples, seed: int, *, name: str, title: str, source: str
         target=examples.target, columns=examples.columns, class_names=examples.class_names,
         shape=shape if len(shape) > 1 else (), split_rule=made.rule,
         duplicates_by={f"{later} in {earlier}": count for (later, earlier), count in shared.items()},
-        missing=dict(examples.missing), warnings=(*examples.warnings, *made.warnings, *repeated)), examples.names)
+        missing=dict(examples.missing), meta={name: values if len(values) <= MOST_VALUES else () for name, values in (
+            (name, tuple(map(str, np.unique(texts)))) for name, texts in examples.meta.items())},
+        warnings=(*examples.warnings, *made.warnings, *repeated)), examples.names, examples.meta_shown)
 
 
 def duplicates(x: Array, rows: Mapping[str, Array]) -> dict[tuple[str, str], int]:
@@ -92,6 +97,9 @@ def _arrays(examples: Examples, rows: Mapping[str, Array]) -> Arrays:
         part = x[index]
         arrays[f"{split}_x"] = part.astype(np.float32) / np.float32(255.0) if x.dtype == np.uint8 else part
         arrays[f"{split}_y"] = examples.y[index]
+        scored = split in ("validation", "test")
+        if names := tuple(examples.meta) if scored else examples.meta_shown:
+            arrays[f"{split}_meta"] = np.stack([examples.meta[name][index] for name in names], axis=1)
     return arrays
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from sandbox.errors import DatasetError
 
 HUB = "hf:"
-LISTS = ("drop", "categorical")
+LISTS = ("drop", "categorical", "meta", "meta_shown")
 """Keys that may be given several times."""
 _FORM = "write NAME=PATH,target=COLUMN"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
@@ -42,6 +42,10 @@ class DataSpec(BaseModel):
         default=None, description="None: seen from the target; none: a folder that the code gets as a path")
     drop: tuple[str, ...] = Field(default=(), description="columns to leave out")
     categorical: tuple[str, ...] = Field(default=(), description="columns of numbers that are codes")
+    meta: tuple[str, ...] = Field(default=(), description="columns that metrics may go by and code does not see")
+    meta_shown: tuple[str, ...] = Field(default=(), description="the same, and code sees them in train and dev")
+    dev_from: Literal["train", "validation"] = Field(
+        default="train", description="what dev is cut from; validation where the data's own train is biased")
     sha256: str = Field(default="", description="of what was read when the run began; another one is refused")
 
     @model_validator(mode="after")
@@ -55,9 +59,16 @@ class DataSpec(BaseModel):
         if self.group and self.time:
             raise ValueError(f"data {self.name!r}: give group= or time=, not both")
         named = [name for name in (self.target, self.group, self.time, self.split) if name]
-        if twice := sorted({name for name in named if named.count(name) > 1 or name in self.drop}):
+        if twice := sorted({name for name in named if named.count(name) > 1 or name in self.drop}
+                           | ({self.target} | set(self.drop)).intersection(self.aside) | (
+                               set(self.meta) & set(self.meta_shown))):
             raise ValueError(f"data {self.name!r}: column {twice[0]!r} is given two roles")
         return self
+
+    @property
+    def aside(self) -> tuple[str, ...]:
+        """The columns that metrics may go by; those of groups, too."""
+        return tuple(dict.fromkeys((*self.meta, *self.meta_shown, *([self.group] if self.group else []))))
 
 
 def specs_of(value: Any, folder: Path) -> tuple[DataSpec, ...]:

@@ -52,6 +52,13 @@ def split_rows(examples: Examples, seed: int) -> Splits:
             raise DatasetError(f"it has no train rows among its splits ({', '.join(given) or 'none'})")
     pool = given.pop("train", np.arange(len(examples.y)))
     shares = {split: share for split, share in SHARES.items() if split not in given}
+    if examples.dev_from == "validation":
+        if "validation" not in given:
+            raise DatasetError("dev_from=validation needs validation rows of its own: what we cut from train is like "
+                               "train")
+        dev, rest = shares.pop("dev"), SHARES["validation"]
+        cut = {"dev": dev / (dev + rest), "validation": rest / (dev + rest)}
+        given |= _divided(examples, given["validation"], cut, seed)
     total = sum(shares.values()) if given else 1.0
     rows = given | _divided(examples, pool, {split: share / total for split, share in shares.items()}, seed)
     rows = {split: np.sort(rows[split]) for split in SHARES}
@@ -71,7 +78,7 @@ def _divided(examples: Examples, pool: Array, shares: Mapping[str, float], seed:
         few = [label for label, rows in enumerate(strata) if len(rows) < MIN_CLASS]
         if few:
             shown = ", ".join(f"{_class(examples, label)} has {len(strata[label])}" for label in few[:3])
-            where = " in train" if len(pool) < len(examples.y) else ""
+            where = (" in train" if "train" in shares else " in validation") if len(pool) < len(examples.y) else ""
             raise DatasetError(f"{len(few)} of {len(strata)} classes have too few examples{where} ({shown}): at least "
                                f"{MIN_CLASS} are needed, so that every split gets one; merge or remove such classes")
     parts: dict[str, list[Array]] = {split: [] for split in shares}
@@ -156,4 +163,7 @@ def _rule(examples: Examples, given: Rows, seed: int) -> str:
     if not given:
         return f"ours, {by}"
     ours = [split for split in SHARES if split not in given and split != "train"]
-    return f"the data's own train, {', '.join(given)}; {' and '.join(ours)} cut from train {by}"
+    cut = [f"{' and '.join(ours)} cut from train"] if ours else []
+    if "dev" in given:
+        cut.insert(0, "dev cut from validation")
+    return f"the data's own train, {', '.join(one for one in given if one != 'dev')}; {', '.join(cut)} {by}"

@@ -33,12 +33,14 @@ def table_examples(frame: Frame, spec: DataSpec, limit: int) -> Examples:
     names = list(frame.table.column_names)
     target = target_name(names, spec)
     for role, name in (("target", target), ("group", spec.group), ("time", spec.time), ("split", spec.split),
+                       *(("meta", name) for name in spec.meta), *(("meta_shown", name) for name in spec.meta_shown),
                        *(("drop", name) for name in spec.drop), *(("categorical", name) for name in spec.categorical)):
         if name and name not in names:
             near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}? " if near else ""
             raise DatasetError(f"there is no column {name!r} for {role}=: {hint}there are {listed(names)}")
-    features = [name for name in names if name not in {target, spec.group, spec.time, spec.split, *spec.drop}]
+    features = [name for name in names if name not in {
+        target, spec.group, spec.time, spec.split, *spec.drop, *spec.aside}]
     if not features:
         raise DatasetError(f"no column is left to learn from beside the target {target!r}")
     examples = replace(_features(frame, features, spec, limit), columns=tuple(features))
@@ -54,7 +56,17 @@ def with_roles(
         examples, y=y, class_names=classes, target=target,
         parts=parts_of(_column(frame, spec.split)) if spec.split else frame.parts,
         groups=complete(_column(frame, spec.group), "group").as_categories().codes if spec.group else None,
-        times=times_of(spec.time, frame.table.column(spec.time)) if spec.time else None)
+        times=times_of(spec.time, frame.table.column(spec.time)) if spec.time else None,
+        meta={name: _texts(_column(frame, name)) for name in spec.aside}, meta_shown=spec.meta_shown,
+        dev_from=spec.dev_from)
+
+
+def _texts(column: Column) -> Array:
+    """(n,) texts; what is missing is a value of its own."""
+    if column.other:
+        raise DatasetError(f"the meta column {column.name!r} is of type {column.other}: give numbers or texts")
+    words = column.as_categories()
+    return np.array([*words.levels, "(missing)"])[words.codes]
 
 
 def _column(frame: Frame, name: str) -> Column:

@@ -23,6 +23,7 @@ from record.nouns.nodes import Node
 from record.syntax import strings_in
 from sandbox.datasets import Sources, materialise
 from sandbox.errors import DatasetError
+from sandbox.formulas import keep
 from sandbox.job import Artifacts, Executor, Job
 from sandbox.results import failure_of
 from sandbox.scorers import copy_frozen
@@ -101,6 +102,8 @@ def lay_out_data(state: RunState, run: RunFolder, scratch: RunFolder, sources: S
     Raises: `DatasetError`, and `WrongUse` where they are not those of the record.
     """
     scratch.create()
+    if state.data_plan is not None:
+        keep(state.data_plan.metrics, scratch.labels)
     for facts in state.datasets:
         for source, target in ((run.views, scratch.views), (run.labels, scratch.labels)):
             file = f"{facts.name}.npz"

@@ -29,6 +29,7 @@ from record.folder import RunFolder
 from record.nouns.data import DataPlan, DatasetFacts, OverExamples
 from record.nouns.hypotheses import Effect
 from sandbox.errors import SubmissionRefused
+from sandbox.formulas import cost, kept
 from sandbox.metrics import draw_counts, passes, resampled_scores
 from sandbox.scoring import sealed_predictions
 
@@ -147,7 +148,10 @@ def _drawn(
     import numpy as np
 
     examples = facts.sizes.get("test", 0)
-    draws = draws_for(examples, len(wanted) * passes(names, facts.classes))
+    formulas = {name: text for name, text in kept(folder.labels).items() if name in names}
+    each = passes(names - formulas.keys(), facts.classes) + sum(
+        cost(text, facts.classes, examples) for text in formulas.values())
+    draws = draws_for(examples, len(wanted) * each)
     if not draws:
         raise SubmissionRefused(f"{examples} test examples are too many for {FEWEST} draws")
     assert state.started is not None
@@ -162,14 +166,14 @@ def _scores(
     found: dict[tuple[str, str, str], NDArray[Any]] = {}
     for node in dict.fromkeys(node for node, _ in sorted(wanted)):
         last = state.nodes[node].attempts[-1]
-        for one, values, truth in sealed_predictions(
+        for one, values, truth, more in sealed_predictions(
                 folder.attempt(node, last.number), folder.labels, expected=last.sealed):
             if one.dataset == dataset and (node, one.condition) in wanted:
                 if len(truth) != drawn.shape[1]:
                     raise SubmissionRefused(f"{one.where}: {len(truth)} labels, where the record has {drawn.shape[1]}")
                 found |= {(node, one.condition, name): over
                           for name, over in resampled_scores(
-                              one.kind, values, truth, counts=drawn, names=names).items()}
+                              one.kind, values, truth, counts=drawn, names=names, more=more).items()}
     return found
 
 

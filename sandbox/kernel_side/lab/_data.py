@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -32,6 +32,8 @@ class Labelled:
 
     x: Array
     y: Array
+    meta: dict[str, Array] = field(default_factory=dict[str, Array])
+    """Column -> (examples,) texts, of the columns that the data show beside the features; most data show none."""
 
 
 @dataclass(frozen=True)
@@ -108,23 +110,29 @@ def data(name: str) -> Dataset | Folder:
         return Dataset(
             name=name, title=meta["title"], classes=meta["classes"], names=tuple(about.get("names", ())),
             class_names=tuple(meta.get("class_names", ())),
-            train=_train(view, meta, current.data_share), dev=Labelled(view["dev_x"], view["dev_y"]),
+            train=_train(view, meta, about, current.data_share), dev=_labelled(view, about, "dev"),
             validation=Unlabelled(view["validation_x"], f"{name}/validation"),
             test=Unlabelled(view["test_x"], f"{name}/test"),
         )
 
 
-def _train(view: Any, meta: dict[str, Any], share: float) -> Labelled:
+def _labelled(view: Any, about: dict[str, Any], split: str) -> Labelled:
+    shown = {name: view[f"{split}_meta"][:, i] for i, name in enumerate(about.get("meta", ()))}
+    return Labelled(view[f"{split}_x"], view[f"{split}_y"], shown)
+
+
+def _train(view: Any, meta: dict[str, Any], about: dict[str, Any], share: float) -> Labelled:
     """The training examples; with a share below 1 always the same ones of them, in their order, of every class at least
     one where they are as many as there are classes."""
-    x, y = view["train_x"], view["train_y"]
+    whole = _labelled(view, about, "train")
+    x, y = whole.x, whole.y
     if share == 1:
-        return Labelled(x, y)
+        return whole
     order = np.random.default_rng(meta["seed"]).permutation(len(y))
     firsts = np.unique(y[order], return_index=True)[1] if meta["classes"] else np.empty(0, dtype=np.int64)
     order = np.concatenate((order[firsts], np.delete(order, firsts)))
     rows = np.sort(order[:max(1, round(share * len(y)))])
-    return Labelled(x[rows], y[rows])
+    return Labelled(x[rows], y[rows], {name: column[rows] for name, column in whole.meta.items()})
 
 
 def replace_loaders(datasets: ModuleType) -> None:
