@@ -15,22 +15,24 @@ from pathlib import Path
 
 from record.nouns.data import Measurement
 from sandbox.cells import Schedule
-from sandbox.errors import ExecutorError
+from sandbox.collecting import Collector
+from sandbox.errors import ExecutorError, SubmissionRefused
 from sandbox.failures import cut_middle
+from sandbox.formulas import kept
 from sandbox.job import ARTIFACTS, MEASUREMENTS, Job, Outcome
 from sandbox.output import OUTPUT_CHARS, TAIL_CHARS, Transcript, notebook_of_cells
 from sandbox.results import final_values, hash_arrays, hash_artifacts, said_values
-from sandbox.scoring import sealed_sha256
+from sandbox.scoring import score_submissions, sealed_sha256
 from sandbox.untrusted import BadFile, remove, write_whole
 
 _FOLDERS = ("arrays", ARTIFACTS, "sealed", "submissions")
 _LINES = (MEASUREMENTS, "submissions.jsonl", "sealed/index.jsonl")
 
 
-def assemble(job: Job, schedule: Schedule, artifact_bytes: int) -> Outcome:
+def assemble(job: Job, schedule: Schedule, collector: Collector) -> Outcome:
     """Put the job's folder together; what came of the job. Raises `ExecutorError`.
 
-    `artifact_bytes` bounds the artifacts of one cell. Of several trials of one place nothing is put together: their
+    What metrics say of several conditions is said here. Of several trials of one place nothing is put together: their
     files have the same names.
     """
     several = len({cell.place for cell in job.cells}) < len(job.cells)
@@ -44,9 +46,24 @@ def assemble(job: Job, schedule: Schedule, artifact_bytes: int) -> Outcome:
                 _join(folder / name, job.folder / name)
         for name in _LINES:
             _append((folder / name for _, folder in measured), job.folder, name)
-        return replace(_outcome(job, schedule, artifact_bytes), stdout_tail=_told(job, schedule))
-    except (OSError, BadFile) as error:
+        _compare(job, collector)
+        return replace(_outcome(job, schedule, collector.artifact_bytes), stdout_tail=_told(job, schedule))
+    except (OSError, BadFile, SubmissionRefused) as error:
         raise ExecutorError(f"cannot put {job.folder} together: {error}") from error
+
+
+def _compare(job: Job, collector: Collector) -> None:
+    """Add the values that take the predictions of several cells: those that no cell has by itself."""
+    names = {name for name, text in kept(collector.labels).items() if text.startswith("flip_rate")}
+    if names:
+        path = job.folder / MEASUREMENTS
+        before = path.read_bytes() if path.is_file() else b""
+        lines = {line.decode() for line in before.splitlines()}
+        more = [one.model_dump_json() for one in score_submissions(
+            job.folder, collector.labels, split="validation", seed=job.seed, grade=collector.grade)
+            if one.name in names]
+        write_whole(job.folder, MEASUREMENTS, before + "".join(
+            f"{line}\n" for line in more if line not in lines).encode())
 
 
 def _outcome(job: Job, schedule: Schedule, artifact_bytes: int) -> Outcome:

@@ -46,7 +46,7 @@ async def measure_cells(job: Job, runner: Runner, hold: Hold) -> Outcome:
         crew = Crew(job, runner.slots, hold, lambda alone: CellWorker(runner, job, live, next(numbers), alone=alone))
         schedule = await crew.measure()
         shutil.rmtree(folder / KERNELS, ignore_errors=True)
-        return await asyncio.to_thread(assemble, job, schedule, runner.collector.artifact_bytes)
+        return await asyncio.to_thread(assemble, job, schedule, runner.collector)
     finally:
         live.close()
         shutil.rmtree(folder / KERNELS, ignore_errors=True)

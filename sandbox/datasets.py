@@ -119,8 +119,7 @@ def materialise(
     if isinstance(source, OwnData):
         facts = facts.model_copy(update={"origin": source.facts(seed).origin})
     meta = np.array(facts.model_dump_json())
-    about = np.array(json.dumps({"names": prepared.names, "path": str(examples.folder) if examples.folder else "",
-                                 **({"meta": prepared.meta_shown} if prepared.meta_shown else {})}))
+    about = np.array(json.dumps({"names": prepared.names, "path": str(examples.folder) if examples.folder else ""}))
     hidden = {key: prepared.arrays[key] for key in _IN_LABELS if key in prepared.arrays}
     seen = {key: array for key, array in prepared.arrays.items() if key not in hidden}
     if hidden:

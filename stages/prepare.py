@@ -216,7 +216,9 @@ def faults_of(
     known = {use.name: catalogue[use.name] for use in plan.datasets if use.name in catalogue}
     of_plan = {name: one for name, one in (scorers or {}).items() if name in known}
     found = (*_shape(plan, catalogue), *_metrics(plan, known, of_plan), *tuning_faults(plan, anchors))
-    return found or tuple(hypothesis_faults(plan))
+    if not found:
+        found = (*hypothesis_faults(with_worst(plan, of_plan)), *_clusters(plan, known))
+    return found
 
 
 def given_faults(
@@ -316,9 +318,20 @@ def _formula(metric: MetricSpec, plan: DataPlan, known: Mapping[str, CatalogueEn
             yield from faults
             if faults:
                 return
-    to = formula(written(metric)).other if "flip_rate" in written(metric) else ""
+    to = formula(written(metric)).other if written(metric).startswith("flip_rate") else ""
+    if to and metric.name in (plan.primary.name, plan.tuning.metric):
+        yield (f"metric {metric.name!r}: flip_rate compares conditions, so it neither is primary nor tunes: put "
+               "another one before it")
     if to and to not in (*plan.conditions, *(arm.name for arm in plan.arms), *plan.level_names):
         yield f"metric {metric.name!r}: flip_rate(to={to}) names no condition, arm or level of the plan"
+
+
+def _clusters(plan: DataPlan, known: Mapping[str, CatalogueEntry]) -> Iterator[str]:
+    main = plan.datasets[0].name
+    columns = known[main].meta
+    yield from (f"hypothesis {one.id!r}: {one.cluster!r} is no column of {main!r} to cluster by; there "
+                + (f"are {', '.join(columns)}" if columns else "is none (group= or meta= of the data)")
+                for one in plan.hypotheses if one.cluster and one.cluster not in columns)
 
 
 def _had(entry: CatalogueEntry, scorer: Scorer | None, metrics: Sequence[MetricSpec]) -> frozenset[str] | None:

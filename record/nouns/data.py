@@ -211,6 +211,7 @@ class DatasetFacts(Frozen):
     warnings: tuple[str, ...] = Field(default=(), description="what a reader of its results must know")
     meta: dict[str, tuple[str, ...]] = Field(default_factory=dict, description=(
         "columns that metrics may go by and features are not -> their values, none where there are many"))
+    meta_shown: tuple[str, ...] = Field(default=(), description="those of them that code sees in train and dev")
     scorer: str = Field(default="", description="what a frozen scorer of the user's computes, and from what, in words")
 
     @property

@@ -38,7 +38,6 @@ class Prepared:
     arrays: Arrays
     facts: DatasetFacts
     names: tuple[str, ...] = ()
-    meta_shown: tuple[str, ...] = ()
 
 
 def prepare(examples: Examples, seed: int, *, name: str, title: str, source: str) -> Prepared:
@@ -66,7 +65,7 @@ def prepare(examples: Examples, seed: int, *, name: str, title: str, source: str
         duplicates_by={f"{later} in {earlier}": count for (later, earlier), count in shared.items()},
         missing=dict(examples.missing), meta={name: values if len(values) <= MOST_VALUES else () for name, values in (
             (name, tuple(map(str, np.unique(texts)))) for name, texts in examples.meta.items())},
-        warnings=(*examples.warnings, *made.warnings, *repeated)), examples.names, examples.meta_shown)
+        meta_shown=examples.meta_shown, warnings=(*examples.warnings, *made.warnings, *repeated)), examples.names)
 
 
 def duplicates(x: Array, rows: Mapping[str, Array]) -> dict[tuple[str, str], int]:

@@ -129,7 +129,7 @@ def _parsed(text: str) -> dict[str, Any]:
     name, equals, rest = text.partition("=")
     if not equals or not rest:
         raise DatasetError(f"data {text!r} is not NAME=PATH: {_FORM}")
-    place, *options = re.split(r",(?=[a-z0-9]+=)", rest)
+    place, *options = re.split(r",(?=[a-z0-9_]+=)", rest)
     fields: dict[str, Any] = {"name": name.strip()}
     fields |= {"hub": place.removeprefix(HUB)} if place.startswith(HUB) else {"path": place}
     for option in options:

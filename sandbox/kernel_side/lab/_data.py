@@ -110,21 +110,21 @@ def data(name: str) -> Dataset | Folder:
         return Dataset(
             name=name, title=meta["title"], classes=meta["classes"], names=tuple(about.get("names", ())),
             class_names=tuple(meta.get("class_names", ())),
-            train=_train(view, meta, about, current.data_share), dev=_labelled(view, about, "dev"),
+            train=_train(view, meta, current.data_share), dev=_labelled(view, meta, "dev"),
             validation=Unlabelled(view["validation_x"], f"{name}/validation"),
             test=Unlabelled(view["test_x"], f"{name}/test"),
         )
 
 
-def _labelled(view: Any, about: dict[str, Any], split: str) -> Labelled:
-    shown = {name: view[f"{split}_meta"][:, i] for i, name in enumerate(about.get("meta", ()))}
+def _labelled(view: Any, meta: dict[str, Any], split: str) -> Labelled:
+    shown = {name: view[f"{split}_meta"][:, i] for i, name in enumerate(meta.get("meta_shown", ()))}
     return Labelled(view[f"{split}_x"], view[f"{split}_y"], shown)
 
 
-def _train(view: Any, meta: dict[str, Any], about: dict[str, Any], share: float) -> Labelled:
+def _train(view: Any, meta: dict[str, Any], share: float) -> Labelled:
     """The training examples; with a share below 1 always the same ones of them, in their order, of every class at least
     one where they are as many as there are classes."""
-    whole = _labelled(view, about, "train")
+    whole = _labelled(view, meta, "train")
     x, y = whole.x, whole.y
     if share == 1:
         return whole
