@@ -17,11 +17,14 @@ from typing import Any, Literal
 
 from inspector.files import LARGEST, RefusedError, bytes_of, listed, open_within
 from record.cells import cells_of
+from record.claims.clauses import measured_on
+from record.claims.decisions import deciding_nodes
 from record.claims.differences import Difference
 from record.claims.means import Claim, winner
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.frozen import Frozen
+from record.nouns.hypotheses import Decision
 from record.nouns.nodes import Node
 from record.source import ENTRY, PLOTS
 from record.syntax import parse
@@ -115,6 +118,20 @@ class Provenance:
             kind="claim", key=claim.key, what=what, printed=text, grade=claim.grade, places=places, origins=origins,
             data=self._data(claim.dataset), code=tuple(dict.fromkeys(code)),
             again=self.reproduce([one.node for one in origins]))
+
+    def decision(self, one: Decision, text: str, places: tuple[Place, ...]) -> Candidate:
+        """What came of a hypothesis, printed as `text`: its effects in every unit."""
+        nodes = [node.id for node in deciding_nodes(self._state)[0]]
+        by_seed = {self._state.nodes[name].seed: name for name in nodes}
+        plan = self._state.data_plan
+        return Candidate(
+            kind="claim", key=one.key, what=f"verdict on a hypothesis, {one.verdict}", printed=text, places=places,
+            origins=tuple(Origin(node=by_seed[seed], seed=seed, value=value, condition=part.effect.estimand)
+                          for part in one.parts for seed, value in zip(part.seeds, part.values, strict=False)
+                          if seed in by_seed),
+            data=tuple(line for name in dict.fromkeys(name for part in one.parts for name in (
+                measured_on(plan, part.effect) if plan else ())) for line in self._data(name)),
+            again=self.reproduce(nodes))
 
     def setting(self, key: str, text: str, places: tuple[Place, ...]) -> Candidate:
         where, _, name = key.partition(".")

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from inspector.paper_text import Sources
 from inspector.provenance import Candidate, Provenance, Trace
+from record.claims.clauses import clauses
+from record.claims.decisions import decisions
 from record.claims.differences import Difference, differences
 from record.claims.means import paper_claims
 from record.claims.printing import printed, setups
@@ -47,13 +49,18 @@ class Tracer:
                        for claim in self._known.values()]
         """Of each claim what its forms print, by their keys."""
         self._setups = setups(state)
+        self._decisions = {one.key: one for one in decisions(state)}
+        paired = [one for one in self._known.values() if isinstance(one, Difference)]
+        self._clauses = {key: as_read(text) for key, text in clauses(
+            state, [*self._decisions.values()], paired).items()}
         self._printed = {key: text for _, texts in self._texts for key, text in texts.items()} | self._setups
+        self._printed |= self._clauses
         self._sources = Sources(folder, self._printed)
         self._provenance = Provenance(state, folder, self._known, run)
 
     def number(self, number: str) -> Trace:
         """All that a number (from `number_of`) may be."""
-        found = [*self._claims(number), *self._settings(number), *self._values(number)]
+        found = [*self._claims(number), *self._verdicts(number), *self._settings(number), *self._values(number)]
         found += self._rows(number, found)
         shown = [one for one in found if one.places] or found
         nearest: list[str] = []
@@ -69,6 +76,8 @@ class Tracer:
         text = self._printed.get(key)
         if text is None:
             return None
+        if key in self._clauses:
+            return Trace(number=text, candidates=(self._verdict(key),))
         name, _, form = key.rpartition(".")
         claim, places = self._known.get(name), self._sources.uses.get(key, ())
         found = self._provenance.setting(key, text, places) if claim is None else self._provenance.claim(
@@ -86,6 +95,18 @@ class Tracer:
                 chosen = next((key for key in forms if key in uses), forms[0])
                 form = chosen.rpartition(".")[2]
                 yield self._provenance.claim(claim, FORMS.get(form, form), texts[chosen], places)
+
+    def _verdicts(self, number: str) -> Iterator[Candidate]:
+        """What was decided of hypotheses; the numbers of other clauses are forms of a difference."""
+        for key in self._decisions:
+            if _in_text(number, self._clauses[key]):
+                yield self._verdict(key)
+
+    def _verdict(self, key: str) -> Candidate:
+        text, places = self._clauses[key], self._sources.uses.get(key, ())
+        if key in self._decisions:
+            return self._provenance.decision(self._decisions[key], text, places)
+        return self._provenance.claim(self._known[key], "verdict", text, places)
 
     def _settings(self, number: str) -> Iterator[Candidate]:
         for key, text in self._setups.items():

@@ -1,0 +1,32 @@
+r"""A `\verdict` of a paper is traced to the runs that its effect was computed from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from inspector.tracer import Tracer
+from record.folder import RunFolder
+from tests.claimed import claimed
+from tests.paper import synthetic
+
+
+def test_a_verdict_is_traced_to_every_unit_by_its_key_and_by_its_numbers(tmp_path: Path) -> None:
+    run = synthetic.state()
+    assert run.data_plan is not None
+    run.data_plan = run.data_plan.model_copy(update={
+        "hypotheses": claimed("method", "baseline", higher=False, level="noise20")})
+    paper = RunFolder(tmp_path).paper
+    paper.mkdir(parents=True)
+    (paper / "paper.tex").write_text("\\begin{document}\nWe find that \\verdict{hypothesis/gain}.\n\\end{document}\n")
+    tracer = Tracer(run, RunFolder(tmp_path), run="RUN")
+    found = tracer.key("hypothesis/gain")
+    assert found is not None
+    [one] = found.candidates
+    assert one.what == "verdict on a hypothesis, supported" and one.printed.endswith("(supported)")
+    assert [(place.file, place.line) for place in one.places] == [("paper/paper.tex", 2)]
+    assert len(one.origins) == 5 and {origin.condition for origin in one.origins} == {
+        "baseline@noise20 - method@noise20"}
+    assert any("digits" in line for line in one.data) and one.again.startswith("scientist reproduce RUN --node ")
+    assert "hypothesis/gain" in {each.key for each in tracer.number("0.055").candidates}
+    pair = tracer.key("diff/digits/log_loss/method@noise20~baseline@noise20")
+    assert pair is not None and pair.candidates[0].what == "verdict"
