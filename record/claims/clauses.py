@@ -71,7 +71,7 @@ def _part(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, 
     interval = "" if part.low is None or part.high is None else (
         f" [{number(part.low, digits)}, {number(part.high, digits)}]")
     kind = f"{_percent(whole.level)} interval, " if interval else ""
-    unit = _unit(len(part.values), whole)
+    unit = _unit(part, whole)
     basis = "test data" if whole.confirmed else "a preview" if whole.hypothesis.confirmatory else "exploratory"
     found = _FOUND[part.verdict].format(smallest=f"{effect.smallest:g}")
     if part.verdict == "undecided" and (part.why or part.decides):
@@ -83,9 +83,10 @@ def _units(whole: Decision) -> str:
     return "datasets" if whole.hypothesis.unit == "datasets" else "seeds"
 
 
-def _unit(n: int, whole: Decision) -> str:
+def _unit(part: PartDecided, whole: Decision) -> str:
     sampled = {"seeds and examples": " and the test examples", "seeds and clusters": " and clusters of examples"}
-    return f"{n} {_units(whole)}{sampled.get(whole.hypothesis.unit, '')}"
+    more = sampled.get(whole.hypothesis.unit, "") if part.examples else ""
+    return f"{len(part.values)} {_units(whole)}{more}"
 
 
 def _difference(one: Difference, plan: DataPlan, titles: dict[str, str]) -> str:

@@ -226,7 +226,7 @@ def _decided(part: _Measured, level: float) -> PartDecided:
     mean, half = fmean(part.values), t_quantile(1 - level / 2, part.freedom) * part.error
     verdict = verdict_of(mean - half, mean + half, part.effect.smallest)
     return base.model_copy(update={
-        "low": mean - half, "high": mean + half, "verdict": verdict,
+        "low": mean - half, "high": mean + half, "verdict": verdict, "examples": part.over_examples > 0,
         "sd": stdev(part.values) if len(set(part.values)) > 1 else None,
         "decides": n_deciding(part, mean, level) if verdict == "undecided" else None})
 

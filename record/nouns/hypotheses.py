@@ -59,6 +59,8 @@ class PartDecided(Frozen):
     low: float | None = Field(default=None, description="of the interval at `level`")
     high: float | None = None
     sd: float | None = Field(default=None, description="over the values")
+    examples: bool = Field(default=False, description="whether the spread over test examples, or clusters of them, is "
+                                                      "in the interval")
     verdict: Verdict = "undecided"
     why: str = Field(default="", description="why it is undecided, where that is not the width of the interval")
     decides: int | None = Field(default=None, description="n that would decide, where the interval is too wide")

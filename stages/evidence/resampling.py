@@ -31,13 +31,13 @@ from record.nouns.hypotheses import Effect
 from sandbox.errors import SubmissionRefused
 from sandbox.formulas import cost, kept
 from sandbox.metrics import draw_counts, passes, resampled_scores
-from sandbox.scoring import sealed_predictions
+from sandbox.scoring import columns_of, sealed_predictions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Drawn = dict[tuple[str, str, str, str], Any]
-"""(dataset, node, condition, metric) -> its value in each draw."""
+Drawn = dict[tuple[str, ...], Any]
+"""(cluster column or empty, dataset, node, condition, metric) -> its value in each draw."""
 DRAWS = 2000
 FEWEST = 200
 """Draws below which the ends of the interval would be those of a handful of draws."""
@@ -66,26 +66,31 @@ def _effects(state: RunState, folder: RunFolder) -> Iterator[OverExamples]:
     """The same of every effect of a hypothesis that generalises over examples, on whatever datasets it is read; a
     choice inside it stays as the validation or dev values of its seed have it."""
     plan, nodes = state.data_plan, [one for one in deciding_nodes(state)[0] if one.status == "good"]
-    asked = [(key_of(one, number), effect) for one in (plan.hypotheses if plan is not None else ())
+    asked = [(one.cluster, key_of(one, number), effect) for one in (plan.hypotheses if plan is not None else ())
              if one.unit in ("seeds and examples", "seeds and clusters")
              for number, effect in enumerate((*one.effects, *one.alternatives))]
     if plan is None or not nodes or not asked:
         return
     facts, drawn, reason = {one.name: one for one in state.datasets}, Drawn(), ""
-    places = {place for _, effect in asked for place in places_of(effect.estimand, plan, metric_of(effect, plan))}
-    names = {metric_of(effect, plan).name for _, effect in asked}
-    for dataset in sorted({place.dataset for place in places}):
-        wanted = {(node.id, place.condition) for node in nodes for place in places if place.dataset == dataset}
+    names = {metric_of(effect, plan).name for *_, effect in asked}
+    read = {(cluster, place.dataset, place.condition) for cluster, _, effect in asked
+            for place in places_of(effect.estimand, plan, metric_of(effect, plan))}
+    for cluster, dataset in sorted({one[:2] for one in read}):
+        wanted = {(node.id, condition) for node in nodes for *where, condition in read if where == [cluster, dataset]}
         try:
-            drawn |= {(dataset, *key): values for key, values in _drawn(
-                state, folder, facts[dataset], wanted, names=names).items()}
+            drawn |= {(cluster, dataset, *key): values for key, values in _drawn(
+                state, folder, facts[dataset], wanted, names=names, cluster=cluster).items()}
         except SubmissionRefused as error:
             reason = str(error)
-    for key, effect in asked:
-        yield _effect(plan, effect, key, [run_of(node, state.tests.get(node.id, ())) for node in nodes], drawn, reason)
+    runs = [run_of(node, state.tests.get(node.id, ())) for node in nodes]
+    for cluster, key, effect in asked:
+        yield _effect(plan, effect, key, runs, {key[1:]: values for key, values in drawn.items() if key[0] == cluster},
+                      reason)
 
 
-def _effect(plan: DataPlan, effect: Effect, key: str, runs: Sequence[Run], drawn: Drawn, reason: str) -> OverExamples:
+def _effect(
+    plan: DataPlan, effect: Effect, key: str, runs: Sequence[Run], drawn: Mapping[tuple[str, ...], Any], reason: str
+) -> OverExamples:
     import numpy as np
 
     metric, nodes = metric_of(effect, plan), tuple(run.node for run in runs)
@@ -142,9 +147,11 @@ def _of_dataset(
 
 
 def _drawn(
-    state: RunState, folder: RunFolder, facts: DatasetFacts, wanted: set[tuple[str, str]], *, names: set[str]
+    state: RunState, folder: RunFolder, facts: DatasetFacts, wanted: set[tuple[str, str]], *, names: set[str],
+    cluster: str = "",
 ) -> dict[tuple[str, str, str], NDArray[Any]]:
-    """The scores of (node, condition)s in every draw of a dataset's test examples. Raises `SubmissionRefused`."""
+    """The scores of (node, condition)s in every draw of a dataset's test examples, whole clusters of them where a
+    column says which belong together. Raises `SubmissionRefused`."""
     import numpy as np
 
     examples = facts.sizes.get("test", 0)
@@ -156,7 +163,14 @@ def _drawn(
         raise SubmissionRefused(f"{examples} test examples are too many for {FEWEST} draws")
     assert state.started is not None
     rng = np.random.default_rng([state.started.seed, crc32(facts.name.encode())])
-    return _scores(state, folder, facts.name, wanted, names=names, drawn=draw_counts(rng, draws, examples))
+    if not cluster:
+        return _scores(state, folder, facts.name, wanted, names=names, drawn=draw_counts(rng, draws, examples))
+    column = columns_of(folder.labels, facts.name, "test")[1].get(cluster)
+    if column is None:
+        raise SubmissionRefused(f"{facts.name!r} has no column {cluster!r} to draw clusters by")
+    values, member = np.unique(column, return_inverse=True)
+    drawn = draw_counts(rng, draws, len(values))[:, member]
+    return _scores(state, folder, facts.name, wanted, names=names, drawn=drawn)
 
 
 def _scores(

@@ -33,8 +33,8 @@ def clause(one: Hypothesis, pairs: list[tuple[float, float]], *, confirmed: bool
 
 def test_a_supported_hypothesis_is_told_in_the_fixed_order() -> None:
     text = clause(hypothesis(DIFFERENCE), GAINS)
-    assert text.endswith(", in accuracy on Fashion & more, is 0.066 [0.052, 0.080] (95% interval, n = 5 seeds and the "
-                         "test examples, test data), which is above the smallest effect of interest, 0.03 (supported)")
+    assert text.endswith(", in accuracy on Fashion & more, is 0.066 [0.052, 0.080] (95% interval, n = 5 seeds, "
+                         "test data), which is above the smallest effect of interest, 0.03 (supported)")
 
 
 @pytest.mark.parametrize(("pairs", "said"), [

@@ -141,6 +141,31 @@ def test_an_effect_of_a_hypothesis_varies_as_the_difference_that_it_is(tmp_path:
     assert before.low is not None and after.low is not None and after.low < before.low, "examples count, too"
 
 
+def test_whole_clusters_are_drawn_and_without_their_column_the_interval_is_over_seeds_alone(tmp_path: Path) -> None:
+    log, folder = run_of(tmp_path, helps)
+    with np.load(folder.labels / "digits.npz") as known:
+        truth = known["test_y"]
+    farms = np.array([f"farm {one % 6}" for one in np.argsort(np.argsort(truth, kind="stable")) // 20])
+    np.savez(folder.labels / "digits.npz", test_y=truth, test_meta=farms[:, None],
+             meta=np.array(json.dumps({"classes": CLASSES, "meta": {"farm": sorted(set(farms))}})))
+    gain = claimed("method", "baseline", higher=False, smallest=0.1)[0]
+    by_farm = gain.model_copy(update={"id": "farms", "unit": "seeds and clusters", "cluster": "farm"})
+    astray = by_farm.model_copy(update={"id": "astray", "cluster": "county"})
+    assert log.state.data_plan is not None
+    log.append(Prepared(datasets=log.state.datasets, data_plan=log.state.data_plan.model_copy(update={
+        "hypotheses": (gain, by_farm, astray)})))
+    found = resampled(log.state, folder)
+    log.append(Resampled(found=found))
+    over = {one.key: one for one in found}
+    costs = np.mean([_costs(folder, f"n{k:04d}", truth, "1.npz") - _costs(folder, f"n{k:04d}", truth, "0.npz")
+                     for k in range(2, 7)], axis=0)
+    means = np.array([costs[farms == farm].mean() for farm in sorted(set(farms))])
+    expected = means.std() / np.sqrt(len(means))
+    assert over["hypothesis/farms/0"].sd == pytest.approx(expected, rel=0.1), "six farms of twenty, drawn whole"
+    assert "no column 'county'" in over["hypothesis/astray/0"].reason
+    assert [one.parts[0].examples for one in decisions(log.state)] == [True, True, False]
+
+
 def test_fresh_seeds_confirm_and_a_branch_after_the_test_was_scored_decides_nothing(tmp_path: Path) -> None:
     log, _ = run_of(tmp_path, helps)
     assert log.state.data_plan is not None
