@@ -15,7 +15,7 @@ from models.settings import ModelSettings
 from record.log import MemoryLog, Recorder
 from record.nouns.decisions import Action, Expand, Spending
 from stages.documents import MOST_DOCUMENTS, ContextError, documents_in
-from stages.prior_work import MOST
+from stages.settings import PRIOR_PAPERS
 from stages.shares import RunShares
 
 GRACE = 10.0
@@ -33,7 +33,7 @@ def shares_of(settings: Settings) -> RunShares:
     return RunShares(
         models=settings.models, search=settings.search, paper=settings.writing, node_seconds=sandbox.timeout,
         gpus=sandbox.gpus_per_node if sandbox.device == "cuda" else 0, grace=sandbox.grace + GRACE,
-        documents=documents, prior=MOST if settings.literature.sources else min(MOST, documents))
+        documents=documents, prior=PRIOR_PAPERS if settings.literature.sources else min(PRIOR_PAPERS, documents))
 
 
 def check_budget(settings: Settings) -> None:

@@ -25,9 +25,7 @@ from record.tuning import cells_of_trial
 from search.policy import LATE_DEBUGS
 from search.settings import RETRY_FACTOR
 from search.tree import COMPARISONS
-from stages.prior_work import MOST
-from stages.protocol import AMENDS, REVIEWS
-from stages.settings import OUTLINES, PLANNINGS, PLANS, REVISIONS
+from stages.settings import AMENDS, OUTLINES, PLANNINGS, PLANS, PRIOR_PAPERS, REVIEWS, REVISIONS
 
 DEBUGS_A_DRAFT = 0.6
 """Debug nodes that follow a first draft, on average: three drafts of five fail in the offline study."""
@@ -157,7 +155,7 @@ def _estimate(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[s
     reflections = paper.reflections + REVISIONS * bool(missing) if most else min(2, paper.reflections) + missing
     citations = paper.citation_rounds if most else min(2, paper.citation_rounds)
     plannings = PLANNINGS if most else 1
-    read = (MOST if most else round(MOST / 2)) * bool(settings.literature.sources or settings.context)
+    read = (PRIOR_PAPERS if most else round(PRIOR_PAPERS / 2)) * bool(settings.literature.sources or settings.context)
     calls = {
         "prior_search": bool(settings.literature.sources), "prior_work": read,
         "plan": PLANS + AMENDS if most else 2, "protocol_review": REVIEWS,

@@ -33,8 +33,8 @@ from stages.digests import lines_of, read_context
 from stages.paper.citations import check_library
 from stages.planned_tuning import tuning_faults
 from stages.prior_work import common_to, complaint_of, read_prior_work, unanswered, with_omissions
-from stages.protocol import AMENDS, estimands_of, reviewed
-from stages.settings import PLANS
+from stages.protocol import estimands_of, reviewed
+from stages.settings import AMENDS, PLANS
 
 UNREADABLE = "the answer before could not be read as a data plan: answer with all its fields, and nothing else"
 

@@ -1,7 +1,7 @@
 """What the closest papers used: the user's documents and open full texts of arXiv, read into a table before the plan.
 
-Held: at most `MOST` papers, `REACH` seconds for all that is looked up and fetched; what was fetched is kept in the
-run's folder, so that a resumed run reads the same; an entry without its quote in the text is dropped and counted.
+Held: at most `PRIOR_PAPERS` papers, `REACH` seconds for all that is looked up and fetched; what was fetched is kept in
+the run's folder, so that a resumed run reads the same; an entry without its quote in the text is dropped and counted.
 Where no paper was read, `RunState.prior_work` is None or `unread`, and page one of the paper says so.
 
 Not held: that the closest papers are found or open; that a quote means what its entry says; that names which differ in
@@ -28,9 +28,8 @@ from record.nouns.prior import Omitted, PriorPaper, PriorRow, alike, named_in, r
 from review.judge.quotes import stands_in
 from stages.bench import Bench
 from stages.documents import LIST, Copied, copies_in, read, store
+from stages.settings import PRIOR_PAPERS
 
-MOST = 5
-"""Papers that are read: the user's own first."""
 QUERIES = 3
 RESULTS = 8
 """Works of one query at most."""
@@ -42,14 +41,14 @@ async def read_prior_work(bench: Bench, client: ModelClient) -> None:
     """Record what the closest papers used, once. Raises `ModelError`."""
     own = closest(bench)
     home, queries = bench.folder.prior, tuple[str, ...]()
-    if bench.literature is not None and len(own) < MOST:
+    if bench.literature is not None and len(own) < PRIOR_PAPERS:
         asked = await client.usable(PRIOR_SEARCH, PriorSearchInputs(idea=bench.idea, most=QUERIES),
                                     then="no paper is looked for")
         queries = asked.queries[:QUERIES] if asked is not None else ()
         if queries and not (home / LIST).exists():
             async with AsyncExitStack() as stack:
                 literature = await stack.enter_async_context(bench.literature())
-                await fetch(literature, bench.idea, queries, bench.folder, most=MOST - len(own))
+                await fetch(literature, bench.idea, queries, bench.folder, most=PRIOR_PAPERS - len(own))
     fetched, refused = copies_in(home)
     papers = [await read_paper(client, bench.idea, one, bench.folder) for one in (*own, *fetched)]
     if bench.state.prior_work is None and (queries or papers):
@@ -59,13 +58,13 @@ async def read_prior_work(bench: Bench, client: ModelClient) -> None:
 
 
 def closest(bench: Bench) -> tuple[Copied, ...]:
-    """Of the user's documents those that share most words with the idea, `MOST` at most, in their order."""
+    """Of the user's documents those that share most words with the idea, `PRIOR_PAPERS` at most, in their order."""
     copies, _ = copies_in(bench.folder.context)
     digests = {one.sha256: " ".join((one.subject, *(said.text for said in one.statements))).casefold()
                for one in (bench.state.context.documents if bench.state.context is not None else ())}
     words = set(re.findall(r"\w{5,}", f"{bench.idea.title} {bench.idea.short_hypothesis}".casefold()))
     ranked = sorted(copies, key=lambda one: -sum(word in digests.get(one.sha256, "") for word in words))
-    return tuple(one for one in copies if one in ranked[:MOST])
+    return tuple(one for one in copies if one in ranked[:PRIOR_PAPERS])
 
 
 async def fetch(

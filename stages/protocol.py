@@ -1,8 +1,8 @@
 """The review of a data plan by a second role, before any code is written: findings, answers, and what stays open.
 
-Held: at most `REVIEWS` calls of the reviewer and `AMENDS` of the planner; an amended plan is one that can be carried
-out, else the plan stays; a finding never ends a run. Not held: that a reviewer finds what is wrong. Another model than
-the planner's finds more (`models.roles.protocol_review.name`).
+Held: at most `REVIEWS` calls of the reviewer and `AMENDS` of the planner (`stages.settings`); an amended plan is one
+that can be carried out, else the plan stays; a finding never ends a run. Not held: that a reviewer finds what is wrong.
+Another model than the planner's finds more (`models.roles.protocol_review.name`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,6 @@ from record.events.searching import Amended, ProtocolReviewed
 from record.nouns.data import DataPlan
 from record.nouns.protocol import FindingAnswer, ProtocolFinding, ReviewedFinding
 from stages.bench import Bench
-
-REVIEWS = 2
-"""Calls of the reviewer: findings, and which of them still hold."""
-AMENDS = 2
-"""Calls of the planner for a plan that answers the findings."""
 
 Amend = Callable[[DataPlan, tuple[ProtocolFinding, ...]], Awaitable[tuple[DataPlan | None, tuple[FindingAnswer, ...]]]]
 """A plan with the answers to findings; None where no usable one came."""

@@ -10,6 +10,12 @@ from record.nouns.frozen import Frozen
 
 PLANS = 3
 """How often a data plan that names what does not exist is shown its faults."""
+PRIOR_PAPERS = 5
+"""Papers that are read for what they used, before the plan: the user's own first."""
+REVIEWS = 2
+"""Calls of the plan's reviewer: findings, and which of them still hold."""
+AMENDS = 2
+"""Calls of the planner for a plan that answers the findings."""
 OUTLINES = 2
 """Calls for the outline at most: what the second one leaves wrong is fixed by rule."""
 PLANNINGS = 2

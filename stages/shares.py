@@ -17,9 +17,7 @@ from review.honesty.probe import TASK
 from search.settings import RETRY_FACTOR, SearchSettings
 from stages.digests import CONTEXT
 from stages.digests import ROUNDS as DIGESTS
-from stages.prior_work import MOST
-from stages.protocol import AMENDS, REVIEWS
-from stages.settings import OUTLINES, PLANNINGS, PLANS, REVISIONS, PaperSettings
+from stages.settings import AMENDS, OUTLINES, PLANNINGS, PLANS, PRIOR_PAPERS, REVIEWS, REVISIONS, PaperSettings
 
 
 def look_task(number: int) -> str:
@@ -43,7 +41,7 @@ class RunShares:
     gpus: int = 0
     documents: int = 0
     """Papers and notes of the user's that are summarised before the plan."""
-    prior: int = MOST
+    prior: int = PRIOR_PAPERS
     """Full texts that are read for what they used."""
     grace: float = 0.0
     """Seconds that an attempt may run over its limit."""
