@@ -93,7 +93,7 @@ def test_a_key_that_expires_is_an_outage_in_which_experiments_end_and_the_run_ca
     noted, run = tmp_path / "noted", tmp_path / "run"
     answered, refused = studying(noted), status(401, "the key has expired")
     listen = at_first("executed", signal.SIGTERM)
-    with OpenAIServer(lambda number, body: answered(number, body) if number < 3 else refused) as server:
+    with OpenAIServer(lambda number, body: answered(number, body) if number < 5 else refused) as server:
         outage = {"models__outage_timeout": 60, "search__grace": 0.0, "search__num_drafts": 2}
         assert start(tmp_path, "run", served_settings(server.url, **outage), noted, listen) == 130
     kinds = [event.type for event, _ in read_events(run / "run.db")]
@@ -133,9 +133,9 @@ def test_a_refusal_and_a_prompt_that_is_too_long_cost_their_node_and_the_search_
     answered = studying(noted)
 
     def choose(number: int, body: dict[str, Any]) -> Step:
-        if number == 2:
+        if number == 4:
             return status(400, "This model's maximum context length is 8192 tokens, your messages have 9000")
-        return content("", finish="content_filter") if number == 3 else answered(number, body)
+        return content("", finish="content_filter") if number == 5 else answered(number, body)
 
     judged = list[str]()
 
