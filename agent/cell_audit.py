@@ -67,7 +67,8 @@ def _values(state: RunState, attempt: Attempt, *, trial: bool) -> Iterator[str]:
     runs = [state.cells[line.id][1] for line in attempt.cells
             if line.outcome in ("measured", "taken over") and line.id in state.cells]
     made = {str(value) for run in runs for value in run.measurements}
-    has = {str(value) for value in attempt.measurements}
+    several = {metric.name for metric in (state.data_plan.metrics if state.data_plan else ()) if metric.compares}
+    has = {str(value) for value in attempt.measurements if value.name not in several or str(value) in made}
     lost = made - has if attempt.failure is None and not trial else set[str]()
     for what, values in (("that no cell measured", has - made), ("less than its cells measured", lost)):
         if values:

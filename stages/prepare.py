@@ -318,7 +318,7 @@ def _formula(metric: MetricSpec, plan: DataPlan, known: Mapping[str, CatalogueEn
             yield from faults
             if faults:
                 return
-    to = formula(written(metric)).other if written(metric).startswith("flip_rate") else ""
+    to = formula(metric.formula).other if metric.compares else ""
     if to and metric.name in (plan.primary.name, plan.tuning.metric):
         yield (f"metric {metric.name!r}: flip_rate compares conditions, so it neither is primary nor tunes: put "
                "another one before it")

@@ -27,6 +27,11 @@ class MetricSpec(Frozen):
     low: float | None = Field(default=None, description="lowest value there is; null where there is none")
     high: float | None = Field(default=None, description="highest value there is; null where there is none")
 
+    @property
+    def compares(self) -> bool:
+        """Whether a value takes the predictions of several conditions, so that no cell has it by itself."""
+        return self.formula.startswith("flip_rate")
+
 
 class Arm(Frozen):
     """One compared arm. A measurement's condition is `arm`, or `arm@level` where the plan has levels."""

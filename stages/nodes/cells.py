@@ -217,9 +217,13 @@ class Grid:
             return replace(outcome, seconds=self._seconds, cells=tuple(map(self._line, outcome.cells)),
                            failure=failure, measurements=(), said=(), arrays={}, sealed={}, artifacts={})
         runs = [run for cell in self.keys if (run := self.run_of(cell)) is not None and run.failure is None]
+        single = {(one.dataset, one.condition, one.name) for run in runs for one in run.measurements}
+        compared = {metric.name for metric in self._bench.plan.metrics if metric.compares}
         return replace(
             outcome, seconds=self._seconds, cells=tuple(map(self._line, outcome.cells)),
-            measurements=tuple(value for run in runs for value in run.measurements),
+            measurements=(*(value for run in runs for value in run.measurements), *(
+                one for one in outcome.measurements
+                if one.name in compared and (one.dataset, one.condition, one.name) not in single)),
             said=tuple(value for run in runs for value in run.said)[-SAID:],
             arrays={name: digest for run in runs for name, digest in run.arrays.items()},
             sealed=outcome.sealed or {name: digest for run in runs for name, digest in run.sealed.items()},

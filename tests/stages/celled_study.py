@@ -96,10 +96,10 @@ def _of_cells(script: str) -> str:
 
 def celled_model() -> ScriptedModel:
     """The model that carries the study."""
-    return small_study.small_model(plan=lambda _: PLAN, code=_code, plot=_plot, figures=_figures)
+    return small_study.small_model(plan=lambda _: PLAN, code=code, plot=_plot, figures=_figures)
 
 
-def _code(inputs: CodeInputs) -> Program:
+def code(inputs: CodeInputs) -> Program:
     varies, tree = f"draft {inputs.ordinal}", files()
     if inputs.kind == "draft" and inputs.ordinal == 0:
         mistake = " + (np.zeros((3, 4)) @ np.zeros((3, 4)) if cell.level == 'high' else 0)"
