@@ -15,7 +15,7 @@ from tests.agent.scripted_runs import Killed, World
 
 pytestmark = pytest.mark.slow
 
-REPORT = {"summary", "figures", "vision", "outline", "write", "reflect", "figure_review", "judge"}
+REPORT = {"summary", "figures", "vision", "outline", "write", "scope", "reflect", "figure_review", "judge"}
 """The roles that a partial report needs."""
 
 
