@@ -236,14 +236,15 @@ async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> Non
     report.counts["bound values"] += len(used_keys(draft.texts))
     report.counts["citations"] += len(used_keys(draft.texts, CITES))
     report.counts["figures"] += len(used_keys(draft.texts, frozenset({"paperfigure"})))
-    violations = list(check_draft(draft, material.evidence))
+    refused = not report.released and (folder.paper / "paper.pdf").exists()
+    parts = parts_for(material, draft, refused=refused)
+    violations = list(check_draft(parts.draft, parts.evidence))
     try:
         template = material.template
     except TemplateError as error:
         report.add("changed", "templates", str(error))
     else:
-        refused = not report.released and (folder.paper / "paper.pdf").exists()
-        for name, text in sources(parts_for(material, draft, refused=refused), template).files.items():
+        for name, text in sources(parts, template).files.items():
             report.counts["paper sources"] += 1
             report.compare(folder, folder.paper / name, text)
         try:

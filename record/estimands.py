@@ -227,6 +227,26 @@ def evaluated(text: str, plan: DataPlan, metric: MetricSpec, read: Read, *, data
     return _value(parsed(text), Context(plan, metric, read, dataset or plan.datasets[0].name))
 
 
+def by_level(text: str, plan: DataPlan, metric: MetricSpec, read: Read) -> dict[str, Number]:
+    """What the first mean, extreme or slope over levels in an estimand goes over, level by level; empty where there is
+    none. Raises `Gap` and `EstimandError`."""
+    at = Context(plan, metric, read, plan.datasets[0].name)
+    for fold in _folds(parsed(text)):
+        axis, names = _axis(fold.axis, fold.names, at)
+        if axis == "levels":
+            return {name: _value(fold.of, replace(at, level=name)) for name in names}
+    return {}
+
+
+def _folds(one: Expression) -> Iterator[Fold]:
+    if isinstance(one, Fold):
+        yield one
+    if isinstance(one, Sum):
+        yield from (*_folds(one.left), *_folds(one.right))
+    elif isinstance(one, Fold | Drop | On):
+        yield from _folds(one.of)
+
+
 def _value(one: Expression, at: Context) -> Number:
     match one:
         case Constant():

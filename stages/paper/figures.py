@@ -1,4 +1,5 @@
-"""The paper's figures, drawn from recorded arrays and the ledger's statistics; nothing else reaches their code.
+"""The paper's figures, drawn from recorded arrays and the ledger's statistics; nothing else reaches their code. Those
+of what was decided the program draws itself, first (decided.py).
 
 Each is drawn in a kernel and a folder of its own: one that fails takes no other with it. What failed is asked for
 again, with what was wrong with it; what worked stays as it is. Which figures the paper has, and where, is decided by
@@ -34,6 +35,7 @@ from stages.bench import Bench, do_work, of_node
 from stages.briefs import node_brief, plotting_reference, statistic
 from stages.nodes.canvas import Canvas, Gallery, Subject
 from stages.nodes.plotting import PLOT_SECONDS, review_figures, typed_numbers
+from stages.paper.decided import as_json, data_of, script_of
 from stages.paper.template import Template
 from stages.paper.versions import material_of
 from stages.stage import trusted_winner
@@ -75,6 +77,8 @@ class Studio:
     seed: int = 0
     seconds: float = PLOT_SECONDS
     """Wall-clock limit of one figure."""
+    decided: str = ""
+    """JSON that the program's own figures are drawn from."""
 
 
 @dataclass
@@ -86,6 +90,8 @@ class _Drawn:
     failed: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Figure -> what is wrong with it, one complaint a line."""
     codes: dict[str, str] = field(default_factory=dict[str, str])
+    undrawn: dict[str, str] = field(default_factory=dict[str, str])
+    """Figures of the program's own that could not be drawn -> why."""
     shown: list[Plotting] = field(default_factory=list[Plotting])
     looked: bool = True
 
@@ -101,6 +107,7 @@ async def draw_figures(bench: Bench) -> None:
             canvas=Canvas(node.id, inputs={one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays"
                                            for one in replicates_of(bench.state, node.id) if one.status == "good"}),
             statistics=tuple(statistic(claim) for claim in paper_claims(bench.state)))
+        await _draw_decided(bench, studio, drawn)
         lacking = "the model gave no figures that can be used"
         try:
             for turn in range(bench.paper.replots + 1):
@@ -115,6 +122,18 @@ async def draw_figures(bench: Bench) -> None:
                 figures={}, descriptions={}, arrays=(), failure=Failure(kind="no answer", message=lacking)))
 
     await do_work(bench, "figures", work)
+
+
+async def _draw_decided(bench: Bench, studio: Studio, drawn: _Drawn) -> None:
+    """Draw the program's own figures; one that fails is told of, and takes no other with it."""
+    data = data_of(bench.state, bench.folder)
+    script = script_of(data, bench.plan)
+    if script is not None:
+        for one in await draw_all(replace(studio, decided=as_json(data)), script, turn=-1):
+            if one.failure is None:
+                drawn.kept[one.name] = one
+            else:
+                drawn.undrawn[one.name] = one.failure.message
 
 
 async def _turn(bench: Bench, client: ModelClient, studio: Studio, drawn: _Drawn, *, turn: int, node: Node) -> bool:
@@ -194,7 +213,7 @@ def _record(bench: Bench, studio: Studio, drawn: _Drawn) -> None:
                              for path in source.glob("*.npy")})),
         failure=Failure(kind="figure", message=failure) if failure and not figures else None,
         looked=drawn.looked, placed=figures,
-        left_out=crowded_out | {name: lines[0] for name, lines in drawn.failed.items()}))
+        left_out=crowded_out | drawn.undrawn | {name: lines[0] for name, lines in drawn.failed.items()}))
 
 
 def generated(facts: Iterable[DatasetFacts]) -> frozenset[str]:
@@ -249,6 +268,8 @@ async def draw_all(studio: Studio, script: FigureScript, *, turn: int = 0) -> li
     async def draw(part: FigurePart) -> Drawing:
         source = f"{script.script.rstrip()}\n\n\n{part.code.strip()}\n" if part.code.strip() else script.script
         folder = studio.folder / f"turn{turn}" / part.name
+        if studio.decided:
+            write_file(folder / "inputs" / "decided.json", studio.decided)
         write_file(folder / "inputs" / "statistics.json",
                    json.dumps([one.model_dump() for one in studio.statistics], indent=1))
         outcome = await studio.executor.run(Job(

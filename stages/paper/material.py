@@ -37,6 +37,7 @@ from review.evidence import LITERALS, Evidence, claims_in, used_keys
 from stages.digests import lines_of
 from stages.paper.appendix import appendix, disclosures
 from stages.paper.citations import library_of, reference
+from stages.paper.decided import OURS
 from stages.paper.latex import escape
 from stages.paper.outline import of_rungs, to_report
 from stages.paper.registered import page_one
@@ -185,10 +186,12 @@ def parts_for(material: Material, draft: Draft, *, refused: bool = False) -> Pap
     placed = used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
     figures = tuple(FigureFile(  # what is not meant for the main text, and not placed there, stands in the appendix
         name=one.name, path=material.folder.drawn / f"{one.name}.pdf",
-        appendix=one.name not in placed and draft.placements.get(one.name, one.placement) == "appendix",
+        appendix=one.name not in placed and (
+            one.name in OURS or draft.placements.get(one.name, one.placement) == "appendix"),
     ) for one in material.figures)
     in_appendix = [one.name for one in figures if one.appendix]
-    described = {one.name: escape(one.description) for one in material.figures if one.name in in_appendix}
+    described = {one.name: escape(one.description) for one in material.figures
+                 if one.name in (*in_appendix, *OURS)}
     return PaperParts(
         draft=draft.model_copy(update={"captions": described | draft.captions}), refused=refused,
         tables=material.tables, library=material.library, notice=material.notice,
