@@ -15,9 +15,12 @@ from record.nouns.data import MetricSpec
 from sandbox.data.spec import spec_of
 from sandbox.datasets import materialise, registry, undamaged
 from sandbox.errors import DatasetError
+from sandbox.executor import LocalExecutor
 from sandbox.formulas import FormulaError, Seen, declared, formula, formula_faults, keep, measures
+from sandbox.job import Job
 from sandbox.metrics import draw_counts, resampled_scores, score
 from sandbox.scoring import chance_level, score_sealed, score_submissions, seal
+from sandbox.settings import SandboxSettings
 from tests.sandbox.test_scoring import put
 
 sk: Any = untyped
@@ -242,3 +245,44 @@ def test_faults_of_meta_columns(tmp_path: Path, options: str, complaint: str) ->
         own(tmp_path, options)
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+ATTACK = """
+import os
+import numpy as np
+import lab
+
+data = lab.data("wards")
+assert set(data.train.meta) == set(data.dev.meta) == {"ward"} and len(data.train.meta["ward"]) == len(data.train.y)
+assert not hasattr(data.validation, "meta")
+found = []
+for root in ("TMP", "/tmp", os.getcwd()):
+    for place, _, names in os.walk(root):
+        for name in names:
+            path = os.path.join(place, name)
+            if os.path.getsize(path) and (name == "w.csv" or "labels" in path):
+                found.append(path)
+            elif name.endswith(".npz") and os.path.getsize(path):
+                with np.load(path) as file:
+                    found += [f"{path}:{key}" for key in file.files if key not in ("meta", "about") and any(
+                        "SECRET" in one for one in file[key].ravel().astype(str))]
+print("found", found)
+lab.result("found", len(found), condition="a", dataset="wards")
+"""
+
+
+@pytest.mark.slow
+async def test_isolated_code_finds_no_hidden_column_on_the_machine(tmp_path: Path) -> None:
+    own(tmp_path, "meta=secret,meta_shown=ward,drop=part")
+    executor = LocalExecutor(1, tmp_path / "views", labels=tmp_path / "labels", cache=tmp_path / "cache",
+                             settings=SandboxSettings(isolation="auto", pool=0), secret=(tmp_path / "w.csv",))
+    try:
+        if not executor.isolation.on:
+            pytest.skip("this machine isolates nothing")
+        outcome = await executor.run(Job(
+            name="attack", folder=tmp_path / "job", seed=0, timeout=60.0, datasets=("wards",),
+            source={"experiment.py": ATTACK.replace("TMP", str(tmp_path))}))
+    finally:
+        await executor.close()
+    assert outcome.failure is None, outcome.failure
+    assert "found []" in outcome.stdout_tail
