@@ -31,6 +31,7 @@ from review.evidence.allowed import CITES
 from review.evidence.binder import used_keys
 from sandbox.datasets import undamaged
 from sandbox.errors import SandboxError
+from sandbox.formulas import kept
 from sandbox.output import plain_text
 from sandbox.scoring import read_sealed, read_submitted, score_sealed, score_submissions
 from stages.paper.disclosure import at_release, disclosure, file_of
@@ -125,6 +126,9 @@ def _files(report: AuditReport, folder: RunFolder, state: RunState, absent: Sequ
             report.add("missing", str(where), "the record names it, but it is missing")
         elif sha256(path) != expected:
             report.add("changed", str(where), f"its sha256 is no longer {expected[:12]}...")
+    formulas = {one.name: one.formula for one in (state.data_plan.metrics if state.data_plan else ()) if one.formula}
+    if "data" not in absent and kept(folder.labels) != formulas:
+        report.add("changed", "data (formulas)", "the formulas beside the labels are not those of the plan")
     for facts in state.datasets if "data" not in absent else ():
         report.counts["datasets"] += 1
         found = undamaged(facts.name, folder.views, folder.labels)
