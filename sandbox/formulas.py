@@ -36,7 +36,7 @@ Array = NDArray[Any]
 
 BY_GROUP = {"worst": {"by"}, "mean": {"by"}, "gap": {"by"}, "within": {"by", "group"}}
 NO_LABELS = {"agreement": set[str](), "flip_rate": {"to"}}
-CALL = 1.5e-3
+CALL = 3e-3
 """Seconds that a call of scikit-learn takes, about; a pass over an example takes 4 ns (`sandbox.metrics.passes`)."""
 _FILE = "formulas.json"
 _WORD = re.compile(r"(?<=[=(,])\s*([A-Za-z0-9_.@-]+)(?=\s*[,)])")
@@ -430,8 +430,10 @@ def can(metric: MetricSpec, classes: int, columns: Mapping[str, Sequence[str]]) 
 def cost(text: str, classes: int, examples: int) -> int:
     """Passes over the examples that a resample of a formula takes, as `sandbox.metrics.passes` counts them."""
     one = formula(text)
-    return passes({one.metric}, classes) if one.ours or one.how in NO_LABELS else 60 + int(
-        CALL / 4e-9 / max(1, examples))
+    if one.ours or one.how in NO_LABELS:
+        return passes({one.metric}, classes)
+    calls = (3 if one.column else 1) * (1 + classes / 3 if _sklearn(one).scores else 1)
+    return 60 + int(calls * CALL / 4e-9 / max(1, examples))
 
 
 # --- beside the labels -----------------------------------------------------------------------------------------------
