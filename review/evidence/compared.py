@@ -18,7 +18,7 @@ from typing import NamedTuple
 from record.claims.clauses import ALIKE, SHOWN
 from record.nouns.data import arm_of
 from record.typeset import ClaimKey
-from review.evidence.scan import BLANK, CITE, KEY, Scanned
+from review.evidence.scan import BLANK, CITE, KEY, Scanned, Use
 from review.evidence.violations import Evidence
 
 _END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\bcf)(?<!\bvs)(?<!\bal)(?<!\bFig)[.!?](?=[\s}'\u2019)]|$)|\n[ \t]*\n",
@@ -67,6 +67,7 @@ _METHOD = re.compile(
 _DENIED = re.compile(
     r"\b(?:not|no|never|nor|neither|cannot|hardly|scarcely|barely|false|untrue|wrong|incorrect|unlikely|doubt\w*|"
     r"den(?:y|ies|ied)|refut\w+|reject\w*|contrary|whether|unless|if|fail\w*)\b|n['\u2019]t\b")
+_OUTRIGHT = re.compile(r"\b(?:false|untrue|incorrect|unlikely|doubt\w*|den(?:y|ies|ied)|refut\w+|reject\w*|contrary)\b")
 _DENIED_AFTER = re.compile(r"\s*,?\s*(?:which|this|that|and\s+(?:this|that))?\s*(?:(?:is|was|does|did|has|seems)\s+)?"
                            r"(?:not|never|false|wrong|untrue|n['\u2019]t)\b")
 _GOES_ON = re.compile(r"^\W*(?:(?:but|and|yet|so)\s+)?(?:it|they|this|that|these|both|neither|its|their|the\s+"
@@ -99,7 +100,8 @@ def unbound(scanned: Scanned, evidence: Evidence) -> Iterator[Unbound]:
         sentence = text[start:end]
         goes_on = spoken and "\n\n" not in re.sub(r"[ \t]", "", text[before:start]) and _GOES_ON.match(sentence)
         spoken, before = bool(arms.search(sentence) or goes_on), end
-        if why := _against(sentence, start, scanned, evidence, metrics, about=spoken):
+        here = [use for use in scanned.uses if start <= use.at < end]
+        if why := _against(arms.sub(" ARM ", sentence), here, evidence, metrics, about=spoken):
             yield Unbound(start, end, why)
 
 
@@ -115,10 +117,8 @@ def sentences(scanned: Scanned) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _against(sentence: str, start: int, scanned: Scanned, evidence: Evidence, metrics: re.Pattern[str], *,
-             about: bool) -> str:
-    """Why a sentence may not stand; empty where it may."""
-    here = [use for use in scanned.uses if start <= use.at < start + len(sentence)]
+def _against(sentence: str, here: list[Use], evidence: Evidence, metrics: re.Pattern[str], *, about: bool) -> str:
+    """Why a sentence, without the words of its arms' names, may not stand; empty where it may."""
     verdicts = [evidence.found.get(use.key, "") for use in here if use.command == "verdict"]
     said = _CHOSEN.sub("", sentence)
     if verdicts:
@@ -143,9 +143,9 @@ def _against(sentence: str, start: int, scanned: Scanned, evidence: Evidence, me
 def _beside(found: list[str], said: str) -> str:
     """Why the words around verdicts may not stand."""
     before, _, _ = said.partition(VERDICT)
-    last = re.split(r"[,;:]", before)[-1]
-    heard = last if re.sub(r"\bthat\b", "", last).strip() else before
-    if match := _DENIED.search(heard):
+    last = re.split(r"[,;:]", before)[-1]  # what leads up to the clause; without it only an outright denial counts
+    last = before if last.strip() == "that" else last
+    if match := _DENIED.search(last) if last.strip() else _OUTRIGHT.search(before):
         return f"{match[0]!r} stands before \\verdict: a verdict is told as it is, without a denial or a condition"
     if any(_DENIED_AFTER.match(rest) for rest in said.split(VERDICT)[1:]):
         return "a denial stands after \\verdict: a verdict is told as it is"

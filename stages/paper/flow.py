@@ -4,7 +4,7 @@
     write          outline -> sections, the last with the abstract -> version 0      this module, outline.py
     cite           works that the text still needs, verified                         citations.py
     reflect        look at the PDF's figures -> edits -> the next version, in rounds figure_review.py, reflection.py
-    scope          title, abstract and conclusion against the verdicts, a round each scope.py
+    scope          every text against the verdicts, a round each                     scope.py
     release        the best version, cut to its verdicts: released or left a DRAFT   this module, disclosure.py
 
 Each version is assessed as a whole (versions.py): the draft's source is checked (review.evidence), its sources with

@@ -1,4 +1,4 @@
-"""Title, abstract and conclusion held against what was decided, and what is cut in the end.
+"""The texts of a paper held against what was decided, and what is cut in the end.
 
 A role quotes what claims more than the verdicts; quotes that do not stand there are dropped. What it found of a version
 goes to the reflector like a violation. At release the program takes out sentences that still claim too much, and
@@ -29,12 +29,10 @@ from stages.shares import scope_task
 CUT = "cut by the program, since no verdict bears it out"
 
 
-def ends_of(draft: Draft) -> dict[str, str]:
+def texts_of(draft: Draft) -> dict[str, str]:
     """The texts that may not claim more than the verdicts, by the names that violations have."""
-    last = draft.sections[-1]
-    ends = re.search(r"conclu|summary|discussion", last.title, re.IGNORECASE)
     return {"title": draft.title, "abstract": draft.abstract,
-            **({f"section {last.title!r}": last.body} if ends else {})}
+            **{f"section {one.title!r}": one.body for one in draft.sections}}
 
 
 async def review_scope(bench: Bench, draft: Drafted) -> None:
@@ -49,9 +47,9 @@ async def review_scope(bench: Bench, draft: Drafted) -> None:
 
 async def _review(bench: Bench, client: ModelClient, draft: Drafted) -> Scoped:
     material = material_of(bench, client.decision)
-    inputs, ends = write_inputs(material), ends_of(draft.draft)
-    used = {use.key for text in ends.values() for use in uses(text) if use.macro == "verdict"}
-    texts = {where: plain(text, material.evidence) for where, text in ends.items()}
+    inputs, every = write_inputs(material), texts_of(draft.draft)
+    used = {use.key for text in every.values() for use in uses(text) if use.macro == "verdict"}
+    texts = {where: plain(text, material.evidence) for where, text in every.items()}
     try:
         answer = await client.usable(SCOPE, ScopeInputs(
             idea=inputs.idea, data_plan=inputs.data_plan, facts=inputs.facts, decided=inputs.decided,
@@ -71,7 +69,7 @@ def too_much(draft: Draft, findings: Sequence[ScopeFinding], evidence: Evidence)
     return tuple(str(Violation(
         kind="scope", where=where, excerpt=one.quote,
         fix=f"it claims more than was decided, {one.why}" + (f"; may be said: {one.may}" if one.may else "")))
-        for where, text in ends_of(draft).items() for one in findings
+        for where, text in texts_of(draft).items() for one in findings
         if _flat(one.quote) in _flat(plain(text, evidence)))
 
 
@@ -83,10 +81,10 @@ def without_claims(
     A sentence stays where a part would be empty without it, or would not be LaTeX any more.
     """
     cuts: list[str] = []
-    ends = ends_of(draft)
+    every = texts_of(draft)
 
     def kept(where: str, text: str) -> str:
-        after, gone = _without(text, findings if where in ends else (), evidence)
+        after, gone = _without(text, findings if where in every else (), evidence)
         cuts.extend(f"{where}: {' '.join(one.split())!r}, {CUT}" for one in gone)
         return after
 

@@ -9,7 +9,7 @@ from record.events.papers import Released
 from record.nouns.papers import Draft, ScopeFinding, Section
 from stages.paper.flow import release, write
 from stages.paper.reflection import reflect
-from stages.paper.scope import CUT, ends_of, too_much, without_claims
+from stages.paper.scope import CUT, texts_of, too_much, without_claims
 from tests.paper import synthetic
 from tests.stages.test_writing import Desk, scripted
 
@@ -45,10 +45,9 @@ def test_a_part_that_would_be_empty_or_no_latex_stays_and_a_list_loses_its_item(
     assert without_claims(items, (), EVIDENCE)[0].sections[1].body.count(r"\item") == 1
 
 
-def test_only_the_ends_of_a_paper_are_held_against_the_scope() -> None:
+def test_every_text_of_a_paper_is_held_against_the_scope() -> None:
     one = draft("We ask.", title="Smoothing always helps.")
-    assert list(ends_of(one)) == ["title", "abstract", "section 'Conclusion'"]
-    assert list(ends_of(one.model_copy(update={"sections": one.sections[:1]}))) == ["title", "abstract"]
+    assert list(texts_of(one)) == ["title", "abstract", "section 'Results'", "section 'Conclusion'"]
     [line] = too_much(one, (CLAIM,), EVIDENCE)
     assert line == ("[scope] title: 'Smoothing always helps.': it claims more than was decided, 'always' beyond two "
                     "datasets; may be said: name the datasets")
