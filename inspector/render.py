@@ -175,7 +175,9 @@ def status_lines(status: Status) -> list[Text]:
         seeds = "" if status.locked is None else f", locked with {status.locked} fresh seeds"
         lines.append(_pair("plan", f"{status.plan[:12]}{f', amended {status.amendments} x' * bool(status.amendments)}"
                                    f"{seeds}"))
-    lines += [_pair("decided" if one.confirmed else "so far", decision_text(one)) for one in status.decisions]
+    over = any(one.confirmed for one in status.decisions)
+    lines += [_pair("decided" if one.confirmed else "looked at" if over else "so far", decision_text(one))
+              for one in status.decisions]
     if status.cells is not None:
         lines.append(_pair("cells", cells_text(status.cells)))
     if status.tuning is not None:
@@ -221,9 +223,11 @@ def decision_text(one: Decision) -> str:
     """What a hypothesis comes to, the estimate before the verdict."""
     parts = "; ".join(
         part.why if part.mean is None or part.low is None else
-        f"{part.mean:.4g} [{part.low:.4g}, {part.high:.4g}] of {part.effect.smallest:g}, n = {len(part.values)}"
+        f"{part.mean:.4g} [{part.low:.4g}, {part.high:.4g}], smallest {part.effect.smallest:g}, n = {len(part.values)}"
         for part in one.parts)
     more = next((f", {part.decides} would decide" for part in one.parts if part.decides), "")
+    more += f"; rival predicts {one.hypothesis.rival.theirs}, found {one.rival_found or 'open'}" if (
+        one.rival is not None and one.hypothesis.rival is not None) else ""
     return short(f"{one.hypothesis.id}: {parts}: {one.verdict}{more}", 200)
 
 

@@ -149,18 +149,24 @@ def replicate_of(view: View, stage: StageName, target: Node, seeds: Sequence[int
             return
 
 
+def again(view: View, node: str, stage: StageName) -> tuple[Node, ...]:
+    """The replicates of a node that a stage is concluded from: the fresh ones once they are locked, else the others."""
+    late = stage in ("agenda", "ablation") and view.locked is not None
+    return tuple(one for one in view.replicates(node) if (one.seed >= view.seed + FRESH) == late)
+
+
 def _conclusions(view: View, settings: SearchSettings) -> Iterator[Expand | Work]:
     """The aggregate, then the summary, of each settled stage whose replicates are finished.
 
     A stage in which nothing is left that counts is reported on alone, while other stages have something.
     """
     for stage, best in view.settled.items():
-        replicates = view.replicates(best.id) if best is not None else ()
+        replicates = again(view, best.id, stage) if best is not None else ()
         if not all(one.finished for one in replicates) or (best is None and view.best is None):
             continue
         last = max((one.decision for one in replicates), default=0)
         aggregate = next((one for one in view.nodes.values() if best is not None and one.kind == "aggregate"
-                          and one.parent == best.id and one.decision > last), None)
+                          and one.parent == best.id and one.stage == stage and one.decision > last), None)
         due = "aggregate" not in view.without and any(one.status == "good" for one in replicates)
         if best is not None and aggregate is None and due:
             ordinal = sum(one.kind == "aggregate" and one.stage == stage for one in view.nodes.values())

@@ -13,6 +13,7 @@ from record.fold.state import RunState, marks_of
 from record.ladder import ladder_space
 from record.nouns.data import DataPlan
 from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, Extend, Seen, Work, summary_of
+from record.nouns.idea import Idea
 from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, NodeKind, StageName, StageSummary, node_id
 from record.nouns.tuning import Hyperparameter
 from record.spaces import widened
@@ -273,7 +274,7 @@ def view_of(
     planning = _planning(state, earlier, seen, settings) if stage == "ablation" else "no"
     found = results(state, seen, before=before) if stage in ("tuning", "agenda") else ()
     given = efforts(state, found) if found else ()
-    items = state.started.idea.risks if stage == "ablation" else state.started.idea.experiments
+    items = state.started.idea.risks if stage == "ablation" else _agenda(state.started.idea, state.data_plan)
     if planning == "done" and state.planned is not None:
         items = tuple(one.item for one in state.planned.ablations)
     locked = next((one for k, one in reversed(state.locks) if before is None or k < before), None)
@@ -300,6 +301,12 @@ def view_of(
                                           if node.id in nodes) for one in missed if not one.refused},
         limited=state.limited or state.stages[stage].limited, spent=state.limited, without=state.without,
         by_cost=settings.order == "arrival", locked=locked, ladder=ladder_space(state) if settings.ladder else ())
+
+
+def _agenda(idea: Idea, plan: DataPlan) -> tuple[str, ...]:
+    """The idea's experiments; those that the plan's arms answer in full come last."""
+    numbers = sorted(range(1, len(idea.experiments) + 1), key=lambda number: number in plan.covered)
+    return tuple(idea.experiments[number - 1] for number in numbers)
 
 
 def _planning(state: RunState, earlier: Mapping[int, Action], seen: Seen, settings: SearchSettings) -> Planning:

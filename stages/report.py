@@ -180,5 +180,11 @@ def _as_decided(bench: Bench, stage: StageName, k: int) -> RunState:
     """The state without what came after decision k, to report on a stage, or may not have been seen by it."""
     decided = bench.state.decisions.get(k)
     if decided is None or decided.seen == Seen():  # begun when everything of the stage was done
-        return replace(bench.state, nodes=unmarked(bench.state, k))
-    return replace(bench.state, nodes=view_of(bench.state, stage, decided.seen, before=k).nodes)
+        nodes = unmarked(bench.state, k)
+    else:
+        nodes = view_of(bench.state, stage, decided.seen, before=k).nodes
+    if stage in ("agenda", "ablation") or bench.state.lock is None:
+        return replace(bench.state, nodes=nodes)
+    fresh = bench.state.lock.seeds  # what a stage before the lock found does not rest on them
+    return replace(bench.state, locks=[], nodes={
+        name: one for name, one in nodes.items() if not (one.kind == "replicate" and one.seed in fresh)})

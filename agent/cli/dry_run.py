@@ -154,7 +154,11 @@ def _plan(plan: DataPlan) -> Iterator[tuple[str, str]]:
     for one in plan.hypotheses:
         kind = "decides" if one.confirmatory else "looks at"
         yield kind, f"{one.id}: {one.statement} [" + "; ".join(
-            f"{described(effect.estimand, plan)} > {effect.smallest:g}" for effect in one.effects) + "]"
+            f"{described(effect.estimand, plan)} > {effect.smallest:g}" for effect in one.effects
+        ) + f"] over {one.unit}"
+        if one.rival is not None:
+            yield "rival", (f"{one.rival.statement} [{described(one.rival.estimand, plan)}: {one.rival.ours} by the "
+                            f"hypothesis, {one.rival.theirs} by the rival]")
     yield "objective", f"{plan.objective}: {plan.objective_reason}".rstrip(": ")
     if plan.levels:
         yield "levels", f"{plan.factor}: " + ", ".join(plan.level_names)

@@ -64,8 +64,15 @@ Sampled = Callable[[str, int], float | None]
 
 
 def key_of(hypothesis: Hypothesis, number: int) -> str:
-    """The key of one effect of a hypothesis; after its parts come its alternatives."""
+    """The key of one of what `measured_of` lists."""
     return f"hypothesis/{hypothesis.id}/{number}"
+
+
+def measured_of(one: Hypothesis) -> tuple[Effect, ...]:
+    """All that is estimated of a hypothesis, in the order of their keys: its effects, its alternatives, its rival's."""
+    rival = () if one.rival is None else (Effect(
+        estimand=one.rival.estimand, metric=one.effects[0].metric, smallest=one.effects[0].smallest),)
+    return (*one.effects, *one.alternatives, *rival)
 
 
 def decisions(state: RunState) -> tuple[Decision, ...]:
@@ -114,7 +121,7 @@ def decide(
 ) -> tuple[Decision, ...]:
     """What these runs say of every hypothesis of a plan."""
     measured = {one.id: [_part(plan, one, effect, runs, number, sampled)
-                         for number, effect in enumerate((*one.effects, *one.alternatives))] for one in plan.hypotheses}
+                         for number, effect in enumerate(measured_of(one))] for one in plan.hypotheses}
     asked = [one for one in plan.hypotheses if one.confirmatory]
     found = {one.id: _p(measured[one.id][:len(one.effects)]) for one in plan.hypotheses}
     levels = holm_levels([found[one.id] for one in asked])
@@ -209,13 +216,15 @@ def _decision(
     one: Hypothesis, measured: Sequence[_Measured], p: float | None, level: float, *, family: int, confirmed: bool
 ) -> Decision:
     parts = [_decided(part, level) for part in measured]
-    own, others = parts[:len(one.effects)], parts[len(one.effects):]
+    end = len(one.effects) + len(one.alternatives)
+    own, others, rival = parts[:len(one.effects)], parts[len(one.effects):end], parts[end:]
     verdicts = [part.verdict for part in own]
     against: tuple[Verdict, ...] = ("opposite", "negligible", "smaller")
     refuted: tuple[Verdict, ...] = tuple(name for name in against if name in verdicts)
     verdict: Verdict = "supported" if set(verdicts) == {"supported"} else (*refuted, "undecided")[0]
     return Decision(hypothesis=one, parts=tuple(own), verdict=verdict, p=p, level=level, family=family,
-                    confirmed=confirmed, holds=sum(part.verdict == "supported" for part in others))
+                    confirmed=confirmed, holds=sum(part.verdict == "supported" for part in others),
+                    rival=rival[0] if rival else None)
 
 
 def _decided(part: _Measured, level: float) -> PartDecided:

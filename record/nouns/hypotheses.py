@@ -77,6 +77,19 @@ class Decision(Frozen):
     family: int = Field(ge=1, description="confirmatory hypotheses that the correction is over")
     confirmed: bool = Field(description="on test data and fresh seeds, after a lock; else it is a preview")
     holds: int = Field(default=0, description="of the declared alternatives, those that are supported, too")
+    rival: PartDecided | None = Field(default=None, description=(
+        "what came of the measurement on which the rival explanation disagrees; near zero is within plus and minus the "
+        "smallest effect of the first part"))
+
+    @property
+    def rival_found(self) -> Sign | None:
+        """What was found of it; None where it is left open."""
+        one = self.rival
+        if one is None or one.low is None or one.high is None:
+            return None
+        if -one.effect.smallest < one.low and one.high < one.effect.smallest:
+            return "near zero"
+        return "above zero" if one.low > 0 else "below zero" if one.high < 0 else None
 
     @property
     def n(self) -> int:

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from record.claims.decisions import Run, deciding_nodes, key_of, run_of
+from record.claims.decisions import Run, deciding_nodes, key_of, measured_of, run_of
 from record.claims.differences import Difference, differences
 from record.claims.means import paper_claims
 from record.estimands import Gap, Place, evaluated, metric_of, places_of
@@ -68,7 +68,7 @@ def _effects(state: RunState, folder: RunFolder) -> Iterator[OverExamples]:
     plan, nodes = state.data_plan, [one for one in deciding_nodes(state)[0] if one.status == "good"]
     asked = [(one.cluster, key_of(one, number), effect) for one in (plan.hypotheses if plan is not None else ())
              if one.unit in ("seeds and examples", "seeds and clusters")
-             for number, effect in enumerate((*one.effects, *one.alternatives))]
+             for number, effect in enumerate(measured_of(one))]
     if plan is None or not nodes or not asked:
         return
     facts, drawn, reason = {one.name: one for one in state.datasets}, Drawn(), ""
@@ -85,11 +85,12 @@ def _effects(state: RunState, folder: RunFolder) -> Iterator[OverExamples]:
     runs = [run_of(node, state.tests.get(node.id, ())) for node in nodes]
     for cluster, key, effect in asked:
         yield _effect(plan, effect, key, runs, {key[1:]: values for key, values in drawn.items() if key[0] == cluster},
-                      reason)
+                      reason, facts[plan.datasets[0].name].sizes.get("test", 0))
 
 
 def _effect(
-    plan: DataPlan, effect: Effect, key: str, runs: Sequence[Run], drawn: Mapping[tuple[str, ...], Any], reason: str
+    plan: DataPlan, effect: Effect, key: str, runs: Sequence[Run], drawn: Mapping[tuple[str, ...], Any], reason: str,
+    examples: int,
 ) -> OverExamples:
     import numpy as np
 
@@ -112,7 +113,8 @@ def _effect(
     if len(means) < FEWEST:
         return nothing
     low, high = (float(end) for end in np.percentile(means, [2.5, 97.5]))
-    return OverExamples(key=key, nodes=nodes, low=low, high=high, sd=float(np.std(means, ddof=1)), draws=len(means))
+    return OverExamples(key=key, nodes=nodes, low=low, high=high, examples=examples, draws=len(means),
+                        sd=float(np.std(means, ddof=1)))
 
 
 def draws_for(examples: int, passes: int) -> int:

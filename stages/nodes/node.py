@@ -30,6 +30,7 @@ from record.source import ENTRY, PLOTS, setups_of
 from review.honesty import check
 from sandbox.job import Artifacts, Job, Outcome, TooLate
 from sandbox.workspace import forget_rescued, rescue_checkpoints
+from search.replication import again
 from search.scheduler import Freed
 from search.signals import NodeKilled
 from search.tree import View
@@ -291,7 +292,7 @@ class _NodeWork:
         Source: AI-Scientist-v2, section 3.2.2, aggregation nodes.
         """
         bench = self.bench
-        replicates = [one for one in self.view.replicates(self.parent.id) if one.status == "good"]
+        replicates = [one for one in again(self.view, self.parent.id, self.node.stage) if one.status == "good"]
         canvas = Canvas(self.node.id, inputs={
             one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays" for one in replicates})
         if self.node.source_sha256:

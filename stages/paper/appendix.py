@@ -17,6 +17,7 @@ from typing import Any, Literal, cast
 
 from record.ablation_results import ablation_results
 from record.cells import CellStatus, all_cells, totals_of
+from record.claims.decisions import decisions
 from record.claims.differences import Difference, Family
 from record.claims.means import (
     LEVEL,
@@ -190,7 +191,7 @@ def disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...]:
     lines = rendered("disclosures.txt.jinja", effort_context(state, claims) | {
         "diverged": any(one.diverged for one in cells), "unfinished": any(
             one.outcome in ("failed", "left out") and not one.diverged for one in cells),
-        "state": state, "nodes": state.nodes.values(), "ablated": ablated,
+        "state": state, "nodes": state.nodes.values(), "ablated": ablated, "decided": decisions(state),
         "failed_replicates": best and any(one.status != "good" for one in replicates_of(state, best)),
         "ignores_seed": best and ignores_seed(state, best), "grades": {one.grade for one in claims},
         "splits": [*{one.split for one in claims}]}).split("\n")

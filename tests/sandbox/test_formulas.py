@@ -28,13 +28,20 @@ RNG = np.random.default_rng(3)
 N, K = 90, 4
 TRUTH = RNG.integers(0, K, N)
 P = RNG.dirichlet(np.ones(K), N) * 0.6 + 0.4 * np.eye(K)[TRUTH]
-P /= P.sum(axis=1, keepdims=True)
 SAID = P.argmax(axis=1)
 WARD = np.array(["a", "b", "c"])[RNG.integers(0, 3, N)]
 IN = {w: np.flatnonzero(w == WARD) for w in ("a", "b", "c")}
 HINT = np.array(["k0", "k1", "k2", "k3"])[RNG.integers(0, K, N)]
 NUMBERS = RNG.exponential(size=N).astype(np.float32)
 GUESSES = NUMBERS * RNG.uniform(0.5, 1.5, N)
+
+
+def share(true: Any) -> float:
+    return float(sum(true) / len(true))
+
+
+def spread(values: list[Any]) -> Any:
+    return max(values) - min(values)
 
 
 def seen(truth: Any = TRUTH, values: Any = P, kind: str = "probabilities", **more: Any) -> Seen:
@@ -62,9 +69,9 @@ def value(text: str, at: Seen) -> float:
     ("worst(log_loss, by=ward)", lambda: max(sk.log_loss(TRUTH[IN[w]], P[IN[w]]) for w in "abc")),
     ("mean(f1_score(average=macro), by=ward)", lambda: np.mean([
         sk.f1_score(TRUTH[IN[w]], SAID[IN[w]], average="macro") for w in "abc"])),
-    ("gap(accuracy, by=ward)", lambda: np.ptp([sk.accuracy_score(TRUTH[IN[w]], SAID[IN[w]]) for w in "abc"])),
+    ("gap(accuracy, by=ward)", lambda: spread([sk.accuracy_score(TRUTH[IN[w]], SAID[IN[w]]) for w in "abc"])),
     ("within(accuracy, by=ward, group=b)", lambda: sk.accuracy_score(TRUTH[IN["b"]], SAID[IN["b"]])),
-    ("agreement(hint)", lambda: np.mean(np.array(["k0", "k1", "k2", "k3"])[SAID] == HINT)),
+    ("agreement(hint)", lambda: share(np.array(["k0", "k1", "k2", "k3"])[SAID] == HINT)),
 ])
 def test_values_are_those_of_scikit_learn_called_by_hand(text: str, by_hand: Any) -> None:
     assert value(text, seen()) == pytest.approx(by_hand(), rel=1e-9)
@@ -103,7 +110,7 @@ def test_groups_that_no_draw_holds_are_passed_over() -> None:
     counts = (WARD != "a").astype(float)[None]
     found = resampled_scores("probabilities", P, TRUTH, counts=counts, names={"m"},
                              more=measures({"m": "worst(accuracy, by=ward)"}, seen()))["m"]
-    assert found[0] == min(np.mean(SAID[IN[w]] == TRUTH[IN[w]]) for w in "bc")
+    assert found[0] == min(share(SAID[IN[w]] == TRUTH[IN[w]]) for w in "bc")
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
@@ -139,7 +146,7 @@ def test_what_is_no_formula_is_said(text: str, complaint: str) -> None:
 def test_trials_contradict_what_a_plan_declares(
     text: str, fields: dict[str, Any], classes: int, complaint: str,
 ) -> None:
-    metric = MetricSpec(name="m", formula=text, **{"higher_is_better": True, **fields})
+    metric = MetricSpec.model_validate({"name": "m", "formula": text, "higher_is_better": True, **fields})
     faults = list(formula_faults(metric, classes, {"ward": ("a", "b", "c")}, ("k0", "k1", "k2", "k3")))
     assert len(faults) == 1
     assert complaint in faults[0]
@@ -206,7 +213,7 @@ def test_groups_of_a_file_are_scored_on_validation_and_sealed_test(tmp_path: Pat
               if one.name == "worst_ward"}
     p, y = (np.random.default_rng(0).dirichlet([1, 1], 40).argmax(axis=1), labels["validation_y"])
     ward = labels["validation_meta"][:, 0]
-    assert values["a"].value == min(np.mean(p[ward == w] == y[ward == w]) for w in "abc")
+    assert values["a"].value == min(share(p[ward == w] == y[ward == w]) for w in "abc")
     sealed = seal(attempt, tmp_path / "labels")
     tests = score_sealed(attempt, tmp_path / "labels", seed=0, expected=sealed)
     flips = {one.condition: one.value for one in tests if one.name == "flips"}

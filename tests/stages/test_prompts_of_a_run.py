@@ -192,7 +192,7 @@ async def test_an_item_that_the_compared_arms_answer_is_said_to_be_so(
     await world.make("improve", item=item)
     assert ("measuring its arms answers this item in full" in world.prompt("code")) == covered
     assert ("`nothing_left`, in one or two sentences" in world.prompt("code")) == covered
-    assert "Conditions of ablation arms are not measured here" in world.prompt("code")
+    assert 'that "What to measure" does not list are not measured here' in " ".join(world.prompt("code").split())
 
 
 # --- nothing is left to try -----------------------------------------------------------------------------------------

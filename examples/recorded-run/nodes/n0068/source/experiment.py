@@ -34,7 +34,7 @@ NOISE_RATES = {"noise0": 0.0, "noise20": NOISE_LOW, "noise40": NOISE_HIGH}
 ARMS = {
     "baseline": {"decay": 1.0, "smoothing": 0.0, "temperature": False, "dev_noise": 0.0},
     "method": {"decay": 1.0, "smoothing": 1.0, "temperature": True, "dev_noise": 0.0},
-    "without-smoothing": {"decay": 1.0, "smoothing": 0.0, "temperature": True, "dev_noise": 0.0},
+    "without-clean-dev": {"decay": 1.0, "smoothing": 1.0, "temperature": True, "dev_noise": 1.0},
 }
 
 
