@@ -220,7 +220,8 @@ def _decision(
     own, others, rival = parts[:len(one.effects)], parts[len(one.effects):end], parts[end:]
     verdicts = [part.verdict for part in own]
     against: tuple[Verdict, ...] = ("opposite", "negligible", "smaller")
-    refuted: tuple[Verdict, ...] = tuple(name for name in against if name in verdicts)
+    whole = all(part.low is not None for part in own)  # what has a gap is open, whatever its other parts say
+    refuted: tuple[Verdict, ...] = tuple(name for name in against if whole and name in verdicts)
     verdict: Verdict = "supported" if set(verdicts) == {"supported"} else (*refuted, "undecided")[0]
     return Decision(hypothesis=one, parts=tuple(own), verdict=verdict, p=p, level=level, family=family,
                     confirmed=confirmed, holds=sum(part.verdict == "supported" for part in others),

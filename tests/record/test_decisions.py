@@ -73,6 +73,14 @@ def test_both_parts_are_needed() -> None:
     assert found.verdict == "opposite"
 
 
+def test_a_part_that_was_not_measured_leaves_the_whole_open_though_another_is_refuted() -> None:
+    pairs = [(0.80, 0.90), (0.81, 0.90), (0.80, 0.91)]
+    both = hypothesis(effects=(Effect(estimand=DIFFERENCE, smallest=0.03),
+                               Effect(estimand="adam-rotated@a0 - sgd@a0", smallest=0.03)))
+    found = only(decide(plan(both), runs_of(pairs), confirmed=True))
+    assert [part.verdict for part in found.parts] == ["opposite", "undecided"] and found.verdict == "undecided"
+
+
 def test_a_gap_leaves_it_undecided_and_a_divergence_counts_as_the_worst() -> None:
     asked = plan(hypothesis(DIFFERENCE))
     runs = runs_of([(0.9, 0.8), (0.91, 0.8), (0.9, 0.82), (0.92, 0.8), (0.9, 0.81)])
