@@ -154,7 +154,7 @@ def ablations(state: RunState) -> list[Node]:
             if node.kind in ("ablate", "debug") and node.status == "good" and not node.suspect]
 
 
-GRADES: tuple[Grade, ...] = ("scored", "evaluated", "computed", "logged")
+GRADES: tuple[Grade, ...] = ("scored", "evaluated", "computed", "judged", "unattributed", "logged")
 """From the one that says most to the one that says least."""
 
 

@@ -33,6 +33,14 @@ class MetricSpec(Frozen):
         return self.formula.startswith("flip_rate")
 
 
+class Needs(Frozen):
+    """What a cell of an arm needs of the machine; None: what every experiment gets."""
+
+    gpus: int | None = Field(default=None, ge=0, description="GPUs, all at once")
+    memory_gb: float | None = Field(default=None, gt=0, description="memory, 10^9 bytes")
+    hours: float | None = Field(default=None, gt=0, description="wall clock of one cell, at most")
+
+
 class Arm(Frozen):
     """One compared arm. A measurement's condition is `arm`, or `arm@level` where the plan has levels."""
 
@@ -42,6 +50,7 @@ class Arm(Frozen):
     description: str = ""
     untuned: str = Field(default="", description="why it has no hyperparameters, where it has none")
     answers: tuple[str, ...] = Field(default=(), description="baselines of prior work that it is, under another name")
+    needs: Needs = Field(default=Needs(), description="where its cells need more, or less, than others")
 
 
 class Level(Frozen):
@@ -111,6 +120,11 @@ class DataPlan(Frozen):
     open: tuple[str, ...] = Field(default=(), description="what experiments may choose; all else is fixed")
     covered: tuple[int, ...] = Field(default=(), description=(
         "numbers, from 1, of the idea's experiments that measuring every arm answers in full"))
+    packages: tuple[str, ...] = Field(default=(), description=(
+        "packages that its code imports beside those that are always there, from the list that may be asked for"))
+    pretrained: tuple[str, ...] = Field(default=(), description=(
+        "pretrained models that its code loads, OWNER/NAME@REVISION, from the list that may be asked for"))
+    subjects: tuple[str, ...] = Field(default=(), description="language models that its code asks, by name")
     hypotheses: tuple[Hypothesis, ...] = Field(default=(), max_length=5, description="what the study decides")
     objective: Literal["improve", "measure"] = Field(default="measure", description=(
         "what ranks experiments: the method's metric, or every arm at its best and nothing of the effect"))
@@ -245,7 +259,7 @@ LARGEST = 1e100
 """Size of a value beyond which it is as good as infinite: sums of squares of smaller ones are finite."""
 
 Split = Literal["train", "dev", "validation", "test"]
-Grade = Literal["scored", "evaluated", "computed", "logged"]
+Grade = Literal["scored", "evaluated", "computed", "judged", "unattributed", "logged"]
 
 MOST_STEPS = 2**53
 """Beyond it steps are not told from each other as numbers on an axis."""
