@@ -5,6 +5,7 @@
         IsolationError     code cannot be isolated here, and must be: the person who runs us
         GpuError           no such GPU, or none at all: the person who runs us
         PretrainedError    a model cannot be fetched: whoever named it
+        PackageError       a package cannot be had: whoever named it
         DatasetError       no such dataset, or it cannot be cut: whoever named it
         SubmissionRefused  predictions that cannot be scored: becomes the failure of the attempt that left them
             BadFile          (sandbox.untrusted) a file that cannot be read; likewise
@@ -37,6 +38,10 @@ class GpuError(SandboxError, WrongUse):
 
 class PretrainedError(SandboxError, WrongUse):
     """A pretrained model cannot be had. Who acts: whoever named it."""
+
+
+class PackageError(SandboxError, WrongUse):
+    """A package cannot be had. Who acts: whoever named it."""
 
 
 class SubmissionRefused(SandboxError):

@@ -87,6 +87,12 @@ class SandboxSettings(BaseModel):
     """Bytes of all artifacts of one attempt. Beyond them `lab.save_artifact` refuses."""
     pretrained: WordList = ()
     """Pretrained models for `lab.pretrained`, as OWNER/NAME@REVISION: fetched from the hub before the run."""
+    packages: WordList = ()
+    """Packages that experiments import beside those of the interpreter, as NAME, NAME==VERSION or NAME:sdist (may be
+    built from its source): installed for the run (docs/packages.md)."""
+    allowed: WordList = ()
+    """What the planner may ask for: packages as above, models as model:OWNER/NAME@REVISION, datasets of the hub as
+    data:NAME=hf:OWNER/SET."""
     scorers: WordList = ()
     """Scorers of your own, as DATASET=FILE.py:FUNCTION (docs/evidence.md)."""
     scorer_timeout: float = Field(default=900.0, gt=0)
