@@ -9,21 +9,20 @@ came from may change or go. How rows are cut is in `sandbox.data.splits`, how fe
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from record.nouns.data import DatasetFacts
 from sandbox.data import Examples
 from sandbox.data.own import OwnData
-from sandbox.data.prepare import fingerprint, prepare
+from sandbox.data.prepare import consume, prepare
 from sandbox.data.spec import DataSpec
+from sandbox.data.views import Fingerprint, Stream, keys_of, opened, written
 from sandbox.errors import DatasetError
 
 
@@ -61,11 +60,8 @@ BUNDLED = (
 )
 
 
-Array = NDArray[Any]
-Arrays = dict[str, Array]
-
 DATA_BYTES = 2 * 2**30
-"""Default of the most that one dataset may hold, as a file and as arrays in memory."""
+"""Default of the most that is held in memory of one dataset while it is read, and of a file that is read whole."""
 _IN_LABELS = ("validation_y", "test_y", "validation_meta", "test_meta")
 
 Source = Bundled | OwnData
@@ -114,43 +110,36 @@ def materialise(
     if existing is not None:
         return existing
     examples = source.load()
-    prepared = prepare(examples, seed, name=name, title=source.title, source=source.source)
-    facts = prepared.facts
-    if isinstance(source, OwnData):
-        facts = facts.model_copy(update={"origin": source.facts(seed).origin})
-    meta = np.array(facts.model_dump_json())
-    about = np.array(json.dumps({"names": prepared.names, "path": str(examples.folder) if examples.folder else ""}))
-    hidden = {key: prepared.arrays[key] for key in _IN_LABELS if key in prepared.arrays}
-    seen = {key: array for key, array in prepared.arrays.items() if key not in hidden}
-    if hidden:
-        _save(labels / f"{name}.npz", hidden | {"meta": meta})
-    _save(views / f"{name}.npz", seen | {"meta": meta, "about": about})
+    about = {"names": examples.names, "path": str(examples.folder) if examples.folder else ""}
+    places = [folder / f"{name}.npz" for folder in (views, labels)][:1 if examples.folder else 2]
+    with _named(source), written(*places) as archives:
+        facts = prepare(examples, seed, name=name, title=source.title, source=source.source,
+                        keep=lambda key, stream: archives[key in _IN_LABELS].add(key, stream))
+        if isinstance(source, OwnData):
+            facts = facts.model_copy(update={"origin": source.facts(seed).origin})
+            source.check_unchanged()  # large ones were read in pieces
+        for archive in archives:
+            archive.add("meta", Stream.of(np.array(facts.model_dump_json())))
+        archives[0].add("about", Stream.of(np.array(json.dumps(about))))
     return facts
+
+
+def _named(source: Source) -> AbstractContextManager[None]:
+    return source.named() if isinstance(source, OwnData) else nullcontext()
 
 
 def undamaged(name: str, views: Path, labels: Path) -> DatasetFacts | None:
     """The facts of what stands in the folders; None where something is missing or damaged."""
     try:
-        arrays = _load(views / f"{name}.npz")
-        facts = DatasetFacts.model_validate_json(str(arrays["meta"]))
+        with open(views / f"{name}.npz", "rb") as file, np.load(file, allow_pickle=False) as view:
+            facts = DatasetFacts.model_validate_json(str(view["meta"]))
         if facts.task == "none":
             return facts
-        arrays |= _load(labels / f"{name}.npz")
+        digest = Fingerprint()
+        for key, place in sorted((key, folder / f"{name}.npz") for folder in (views, labels)
+                                 for key in keys_of(folder / f"{name}.npz") if key not in ("meta", "about")):
+            with opened(place, key) as stream:
+                consume(key, digest.through(key, stream))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
-    splits = {key: array for key, array in arrays.items() if key not in ("meta", "about")}
-    return facts if fingerprint(splits) == facts.fingerprint else None
-
-
-def _load(path: Path) -> Arrays:
-    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-        return {key: archive[key] for key in archive.files}
-
-
-def _save(path: Path, arrays: Arrays) -> None:
-    """Write an archive whole or not at all; the same arrays give the same bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with open(part, "wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-    os.replace(part, path)
+    return facts if str(digest) == facts.fingerprint else None

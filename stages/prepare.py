@@ -177,7 +177,7 @@ def _entry(one: Bundled | DatasetFacts, scorer: Scorer | None) -> CatalogueEntry
     return common.model_copy(update={
         "own": True, "sizes": one.sizes, "task": one.task, "target": one.target, "columns": one.columns,
         "class_names": one.class_names, "meta": one.meta, "shape": one.shape, "missing": one.missing,
-        "split_rule": one.split_rule, "warnings": one.warnings})
+        "split_rule": one.split_rule, "form": one.form, "warnings": one.warnings})
 
 
 PROGRAM = 24_000

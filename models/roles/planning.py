@@ -39,6 +39,7 @@ class CatalogueEntry(Frozen):
     shape: tuple[int, ...] = Field(default=(), description="of one example, where it is no plain row of features")
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     split_rule: str = ""
+    form: str = Field(default="", description="what an example holds, in words, where it is no row of numbers")
     warnings: tuple[str, ...] = ()
     meta: dict[str, tuple[str, ...]] = Field(default={}, description="columns that metrics may go by -> their values")
     scorer: str = Field(default="", description="what a frozen scorer of the user's computes there, in words")

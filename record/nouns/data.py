@@ -224,6 +224,7 @@ class DatasetFacts(Frozen):
     class_names: tuple[str, ...] = ()
     shape: tuple[int, ...] = Field(default=(), description="of one example, where it is no plain row of features")
     split_rule: str = Field(default="", description="how the splits were made, in words")
+    form: str = Field(default="", description="what `x` holds, in words, where it is no array of float32 or tokens")
     duplicates_by: dict[str, int] = Field(default_factory=dict, description="'test in train' -> rows")
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     origin: str = Field(default="", description="sha256 of the file, folder or examples that it was read from")

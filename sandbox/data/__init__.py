@@ -18,11 +18,12 @@ class Examples:
     """All examples of a dataset.
 
     x (n, features) float64 is a table: NaN is missing, and it is standardised once the splits are known. x (n, height,
-    width, channels) uint8 are images, served as float32 in [0, 1]. Any other x is served as it is. y (n,) is int64
-    from 0, or float32 for regression. `folder` stands instead of x and y where the code gets a path.
+    width, channels) uint8 are images, served as float32 in [0, 1] unless they are very many. x (n,) of str are texts.
+    Any other x is served as it is. It need not be in memory: `x[rows]` reads them. y (n,) is int64 from 0, or float32
+    for regression. `folder` stands instead of x and y where the code gets a path.
     """
 
-    x: NDArray[Any]
+    x: Any
     y: NDArray[Any]
     names: tuple[str, ...] = ()
     """Of the columns of x."""
@@ -38,6 +39,8 @@ class Examples:
     """(n,) int64: rows of one group stay in one split."""
     times: NDArray[Any] | None = None
     """(n,) numbers: later rows go to later splits."""
+    ends: NDArray[Any] | None = None
+    """(n,) the times of what is to be predicted, where that lies ahead of `times`."""
     meta: Mapping[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])
     """Column -> (n,) texts that metrics may go by, and that are no features."""
     meta_shown: tuple[str, ...] = ()

@@ -31,27 +31,47 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", 
 _GREY = frozenset({"1", "L", "LA", "I;16", "I;16B", "I", "F"})
 
 
-def stacked(sources: Sequence[tuple[str, Any]], limit: int) -> tuple[Array, int]:
-    """Pictures as (n, height, width, channels) uint8, and how many of them had another size.
+class Pictures:
+    """Pictures as (n, height, width, channels) uint8, read when rows are asked for.
 
-    `sources` are a name for messages and a path or file each. Raises `DatasetError`.
+    `sources` are a name for messages and a path or file each. `resized` counts those of another size. Raises
+    `DatasetError`, when made as when indexed.
     """
-    from PIL import Image
 
-    drawn: list[Any] = []
-    held = 0
-    for where, source in sources:
-        drawn.append(_upright(where, source))
-        held += drawn[-1].width * drawn[-1].height * len(drawn[-1].getbands()) * 4
-        if held > limit:
-            raise DatasetError(f"{len(drawn)} of {len(sources)} images take {held} bytes in memory, more than "
-                               f"sandbox.data_bytes ({limit}): make them smaller, or raise it")
-    size, most = Counter(picture.size for picture in drawn).most_common(1)[0]
-    mode = "L" if all(picture.mode == "L" for picture in drawn) else "RGB"
-    x = np.empty((len(drawn), size[1], size[0], len(mode)), dtype=np.uint8)
-    for i, picture in enumerate(drawn):
-        x[i] = np.asarray(picture.convert(mode).resize(size, Image.Resampling.BILINEAR)).reshape(x.shape[1:])
-    return x, len(drawn) - most
+    dtype = np.dtype(np.uint8)
+
+    def __init__(self, sources: Sequence[tuple[str, Any]]) -> None:
+        self._sources = sources
+        looked = [_look(*source) for source in sources]
+        self._size, most = Counter(size for size, _ in looked).most_common(1)[0]
+        self._mode = "L" if all(grey for _, grey in looked) else "RGB"
+        self.shape = (len(sources), self._size[1], self._size[0], len(self._mode))
+        self.resized = len(sources) - most
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def __getitem__(self, rows: Any) -> Array:
+        from PIL import Image
+
+        chosen: list[int] = np.arange(len(self))[rows].tolist()
+        x = np.empty((len(chosen), *self.shape[1:]), dtype=np.uint8)
+        for i, (where, source) in enumerate(self._sources[row] for row in chosen):
+            picture = _upright(where, source).convert(self._mode)
+            x[i] = np.asarray(picture.resize(self._size, Image.Resampling.BILINEAR)).reshape(x.shape[1:])
+        return x
+
+
+_TURNED = (5, 6, 7, 8)
+"""Orientations, as cameras note them, at which width and height change places."""
+
+
+def _look(where: str, source: Any) -> tuple[tuple[int, int], bool]:
+    """Width and height of a picture as the camera lay, and whether it is grey."""
+    with _opened(where, source) as picture:
+        width, height = picture.size
+        turned = picture.getexif().get(0x0112) in _TURNED
+        return ((height, width) if turned else (width, height)), picture.mode in _GREY
 
 
 def _upright(where: str, source: Any) -> Any:
@@ -115,20 +135,20 @@ def _by_class(root: Path, folder: Path, part: str = "") -> Iterator[Picture]:
                 yield Picture(path, label.name, part)
 
 
-def from_folder(files: Sequence[Picture], root: Path, limit: int) -> Examples:
+def from_folder(files: Sequence[Picture], root: Path) -> Examples:
     """The examples of an image folder. Raises `DatasetError` where a file is no image, or one class is all there is."""
     names = sorted({file.label for file in files})
     if len(names) < 2:
         raise DatasetError(f"it holds one class only ({names[0]!r}): a classification needs at least two folders of "
                            "images, one a class")
-    x, resized = stacked([(str(file.path.relative_to(root)), file.path) for file in files], limit)
-    warning = f"{resized} of {len(files)} images were resized to the most common size, {x.shape[2]} x {x.shape[1]}"
+    x = Pictures([(str(file.path.relative_to(root)), file.path) for file in files])
+    warning = f"{x.resized} of {len(files)} images were resized to the most common size, {x.shape[2]} x {x.shape[1]}"
     return Examples(x, np.array([names.index(file.label) for file in files], dtype=np.int64),
-                    class_names=tuple(names), target="folder name", warnings=(warning,) if resized else (),
+                    class_names=tuple(names), target="folder name", warnings=(warning,) if x.resized else (),
                     parts=np.array([file.part for file in files]) if files[0].part else None)
 
 
-def nested(table: Any, names: Sequence[str], limit: int) -> Array | None:
+def nested(table: Any, names: Sequence[str]) -> Any:
     """x, where the one feature column holds images (`bytes`, `path`) or lists; None for plain columns.
 
     Raises `DatasetError` where such a column does not stand alone, or its lists differ in length.
@@ -150,7 +170,7 @@ def nested(table: Any, names: Sequence[str], limit: int) -> Array | None:
             raise DatasetError(f"image in row {row} is missing")
         sources.append((f"image in row {row}", io.BytesIO(image["bytes"]) if image["bytes"] is not None
                         else Path(image["path"])))
-    return stacked(sources, limit)[0]
+    return Pictures(sources)
 
 
 def _lists(name: str, column: Any) -> Array:

@@ -1,8 +1,16 @@
-"""NPZ archives as examples: `x` and `y`, or `train_x`, `train_y`, ... where they bring splits. Served as they are."""
+"""Arrays as examples: `x` and `y`, or `train_x`, `train_y`, ... where they bring splits. Served as they are.
+
+They come in one NPZ archive, which is read whole, or as .npy files in a folder, which are mapped from disk: images,
+token ids. There an array may be cut into shards along its first axis, `train_x-000.npy`, `train_x-001.npy`, ...
+"""
 
 from __future__ import annotations
 
+import math
+import re
 import zipfile
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +19,58 @@ from numpy.typing import NDArray
 
 from sandbox.data import Examples
 from sandbox.data.columns import PARTS
-from sandbox.data.files import pyarrow
+from sandbox.data.files import files_in, pyarrow
 from sandbox.data.frames import Frame
 from sandbox.data.spec import DataSpec
 from sandbox.data.tables import MAX_CLASSES, with_roles
+from sandbox.data.views import sliced
 from sandbox.errors import DatasetError
 
 Array = NDArray[Any]
-Arrays = dict[str, Array]
+Arrays = dict[str, Any]
+
+
+class Joined:
+    """Arrays one after the other along their first axis, of which rows are read when they are asked for; floats as
+    float32, whole numbers as they are stored."""
+
+    def __init__(self, arrays: Sequence[Any]) -> None:
+        if len({(array.shape[1:], str(array.dtype)) for array in arrays}) > 1:
+            raise DatasetError("its arrays hold examples of different shapes or kinds: " + ", ".join(sorted(
+                {f"{array.dtype} of shape {array.shape[1:]} an example" for array in arrays})))
+        if arrays[0].dtype == np.uint8 and arrays[0].ndim == 3:  # grey pictures
+            arrays = [array[..., None] for array in arrays]
+        self._arrays: Sequence[Any] = arrays
+        kind: np.dtype[Any] = arrays[0].dtype
+        self.dtype = np.dtype(np.float32) if kind.kind == "f" else kind
+        self._ends = np.cumsum([len(array) for array in arrays])
+        self.shape = (int(self._ends[-1]), *arrays[0].shape[1:])
+        self.ndim = len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Array:
+        chosen = np.arange(len(self))[rows]
+        found = np.empty((len(chosen), *self.shape[1:]), dtype=self.dtype)
+        which = np.searchsorted(self._ends, chosen, "right")
+        for i in np.unique(which):
+            array = self._arrays[int(i)]
+            found[which == i] = array[chosen[which == i] - (self._ends[i] - len(array))]
+        return found
 
 
 def from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
-    """The examples of an archive; `limit` bytes may be unpacked. Raises `DatasetError`.
+    """The examples of an archive, of which `limit` bytes may be unpacked, or of a folder of .npy files.
 
-    64-bit floats become 32-bit, as they are served; grey pictures get their channel.
+    64-bit floats become 32-bit, as they are served; grey pictures get their channel. Raises `DatasetError`.
     """
     if spec.categorical:
         raise DatasetError("categorical= is for tables, an NPZ archive is served as it is")
-    arrays = {name: array for name, array in _arrays(path, limit).items() if name not in spec.drop}
-    arrays, parts = _joined(arrays, spec.target or "y")
+    on_disk = path.is_dir()
+    given = _mapped(path) if on_disk else _arrays(path, limit)
+    arrays, parts = _joined({name: array for name, array in given.items() if name not in spec.drop}, spec.target or "y",
+                            Joined if on_disk else np.concatenate)
     roles = list(dict.fromkeys(
         name for name in (spec.target or "y", spec.group, spec.time, spec.split, *spec.aside) if name))
     others = [name for name in arrays if name not in roles]
@@ -38,19 +79,24 @@ def from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
         raise DatasetError(f"it must hold x and {' and '.join(roles)}, or train_x, train_y, ...; it holds "
                            f"{', '.join(arrays) or 'nothing'} (name the labels with target=)")
     x = arrays[feature]
-    if x.ndim < 2 or x.dtype.kind not in "biuf":
+    if x.ndim == 1 and x.dtype.kind == "U":
+        x = x.astype(object)
+    elif x.ndim < 2 or x.dtype.kind not in "biuf":
         raise DatasetError(f"{feature} must hold numbers of shape (examples, ...), not {x.dtype} of shape {x.shape}")
     for name in roles:
         if arrays[name].shape != x.shape[:1] or arrays[name].dtype.kind not in "biufU":
             raise DatasetError(f"{name} must hold one number or text an example, as many as {feature} of shape "
                                f"{x.shape}, not {arrays[name].dtype} of shape {arrays[name].shape}")
-    if x.dtype.kind == "f" and not np.isfinite(x).all():
-        row = int(np.argwhere(~np.isfinite(x))[0][0])
-        raise DatasetError(f"{feature} holds a value that is not finite in example {row + 1}: fill or remove it")
-    if x.dtype == np.uint8 and x.ndim in (3, 4):
-        x = x if x.ndim == 4 else x[..., None]
-    else:
-        x = x.astype(np.float32 if x.dtype.kind == "f" else np.int64)
+    for part in sliced(len(x), math.prod(x.shape[1:]) * x.dtype.itemsize) if x.dtype.kind == "f" else ():
+        if not (fine := np.isfinite(piece := x[part])).all():
+            row = part.start + int(np.argwhere(~fine)[0][0])
+            raise DatasetError(f"{feature} holds a value that is not finite in example {row + 1}: fill or remove it")
+        del piece
+    if not on_disk and x.ndim > 1:
+        image = x.dtype == np.uint8 and x.ndim in (3, 4)
+        x = x.astype(x.dtype if image else np.float32 if x.dtype.kind == "f" else np.int64, copy=False)
+    if x.dtype == np.uint8 and x.ndim == 3:
+        x = x[..., None]
     table = pyarrow().table({name: arrays[name] for name in roles})
     most = MAX_CLASSES if arrays[roles[0]].dtype.kind == "f" else max(MAX_CLASSES, len(x) // 20)
     return with_roles(Examples(x, np.empty(0)), Frame(table, parts), spec, roles[0], most_classes=most)
@@ -69,8 +115,30 @@ def _arrays(path: Path, limit: int) -> Arrays:
                            f"Python objects are never unpickled ({type(error).__name__})") from None
 
 
-def _joined(arrays: Arrays, target: str) -> tuple[Arrays, Array | None]:
-    """x and the target of all splits with the split of each row, where the archive is laid out by splits."""
+_SHARD = re.compile(r"(?P<name>.+?)[-_.]\d+")
+
+
+def _mapped(folder: Path) -> Arrays:
+    """The arrays of a folder by name, shards joined."""
+    shards: dict[str, list[Array]] = defaultdict(list)
+    for file in files_in(folder, folder):
+        if file.suffix.lower() != ".npy":
+            raise DatasetError(f"{file.relative_to(folder)} is no .npy file, as the others are: take it out of there")
+        try:
+            array = np.load(file, mmap_mode="r", allow_pickle=False)
+        except (ValueError, OSError, EOFError) as error:
+            raise DatasetError(f"{file.relative_to(folder)} is no array that numpy can map: it may be cut off, or hold "
+                               f"Python objects ({type(error).__name__})") from None
+        if not array.ndim or not len(array):
+            raise DatasetError(f"{file.relative_to(folder)} holds no examples")
+        shard = _SHARD.fullmatch(file.stem)
+        shards[shard["name"] if shard else file.stem].append(array)
+    roles = {name for name, arrays in shards.items() if arrays[0].ndim == 1}
+    return {name: np.concatenate(arrays) if name in roles else Joined(arrays) for name, arrays in shards.items()}
+
+
+def _joined(arrays: Arrays, target: str, join: Callable[[Sequence[Any]], Any]) -> tuple[Arrays, Array | None]:
+    """x and the target of all splits with the split of each row, where the arrays are laid out by splits."""
     parts = {PARTS[name[:-2].lower()]: (array, arrays[f"{name[:-2]}_y"]) for name, array in arrays.items()
              if name.endswith("_x") and name[:-2].lower() in PARTS and f"{name[:-2]}_y" in arrays}
     if "train" not in parts:
@@ -78,5 +146,5 @@ def _joined(arrays: Arrays, target: str) -> tuple[Arrays, Array | None]:
     if len({x.shape[1:] for x, _ in parts.values()}) > 1 or any(len(x) != len(y) for x, y in parts.values()):
         raise DatasetError("its splits hold examples of different shapes: " + ", ".join(
             f"{part} {x.shape} and {y.shape}" for part, (x, y) in parts.items()))
-    x, y = (np.concatenate([pair[i] for pair in parts.values()]) for i in (0, 1))
-    return {"x": x, target: y}, np.repeat(list(parts), [len(labels) for _, labels in parts.values()])
+    xs, ys = zip(*parts.values(), strict=True)
+    return {"x": join(xs), target: np.concatenate(ys)}, np.repeat(list(parts), [len(labels) for labels in ys])

@@ -22,6 +22,7 @@ from sandbox.data import Examples, frames, images, npz, tables
 from sandbox.data.files import files_in, fingerprint
 from sandbox.data.prepare import prepare
 from sandbox.data.spec import HUB, DataSpec
+from sandbox.data.views import raw, sliced
 from sandbox.errors import DatasetError
 
 
@@ -100,7 +101,7 @@ def _facts(source: OwnData, seed: int, origin: str) -> DatasetFacts:
     """Kept by fingerprint: a run asks for them when it is checked, started and planned."""
     examples = source.load()
     with source.named():
-        facts = prepare(examples, seed, name=source.name, title=source.title, source=source.source).facts
+        facts = prepare(examples, seed, name=source.name, title=source.title, source=source.source)
     return facts.model_copy(update={"origin": origin or _sha256(examples)})
 
 
@@ -108,7 +109,9 @@ def _sha256(examples: Examples) -> str:
     """Over the examples, for what has no bytes of its own."""
     digest = hashlib.sha256()
     for array in (examples.x, examples.y):
-        digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        for part in sliced(len(array), array[:1].nbytes):
+            digest.update(raw(array[part]))
     return digest.hexdigest()
 
 
@@ -132,7 +135,7 @@ def _read(spec: DataSpec, limit: int) -> Examples:
         raise DatasetError(f"{given[0] if given else 'task'}= is for tables: classes of an image folder are its "
                            "folders, splits are folders named train, validation and test around them")
     if kind == "images":
-        return replace(images.from_folder(images.pictures(path), path, limit), dev_from=spec.dev_from)
+        return replace(images.from_folder(images.pictures(path), path), dev_from=spec.dev_from)
     return _folder_examples(path)
 
 
@@ -143,6 +146,8 @@ def _kind(spec: DataSpec, path: Path) -> Literal["table", "npz", "saved", "image
             return "folder"
         if any((path / name).is_file() for name in ("dataset_dict.json", "dataset_info.json")):  # by `save_to_disk`
             return "saved"
+        if any(path.glob("*.npy")):
+            return "npz"
         return "images" if images.pictures(path) else "folder"
     if suffix in (*frames.CSV, *frames.PARQUET):
         return "table"

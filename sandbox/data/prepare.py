@@ -1,17 +1,16 @@
 """Examples as the splits that a run works with, and the facts of it. Pure: the same examples and seed give the same.
 
 Tables: what is missing becomes the median of train, then measured columns are standardised with mean and deviation of
-train (columns constant there are only centred). Images become float32 in [0, 1]. All else is served as it is.
+train (columns constant there are only centred). Images become float32 in [0, 1] where they are no more than
+`SCALED_BYTES` then. All else is served as it is. Whatever is not a table passes in pieces, never whole in memory.
 scikit-learn's imputer and scaler do the same but for the last bits, which fingerprints of recorded runs hold.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
@@ -21,34 +20,41 @@ from numpy.typing import NDArray
 from record.nouns.data import DatasetFacts
 from sandbox.data import Examples
 from sandbox.data.splits import split_rows
+from sandbox.data.views import Fingerprint, Stream, sliced
 
 Array = NDArray[Any]
-Arrays = dict[str, Array]
+Streams = dict[str, Stream]
 
 MOST_VALUES = 20
 """Of a meta column, so that they are told."""
+SCALED_BYTES = 2 * 2**30
+"""Of images as float32; larger ones are served as the uint8 that they are stored as."""
+IMAGES_ON_DISK = "images of uint8, 0 to 255, mapped from disk: scale each batch, never all of them"
 WARN_SHARE = 0.01
 """Share of a split's rows that also stand in another one, above which it is said."""
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """`train_x`, `train_y` and so on, and what is recorded of them."""
-
-    arrays: Arrays
-    facts: DatasetFacts
-    names: tuple[str, ...] = ()
+def consume(_: str, stream: Stream) -> None:
+    """Let an array pass, and keep nothing of it."""
+    for _piece in stream.pieces:
+        pass
 
 
-def prepare(examples: Examples, seed: int, *, name: str, title: str, source: str) -> Prepared:
-    """The splits of some examples. Raises `DatasetError` where they cannot be made."""
+def prepare(
+    examples: Examples, seed: int, *, name: str, title: str, source: str,
+    keep: Callable[[str, Stream], None] = consume,
+) -> DatasetFacts:
+    """The facts of some examples; `keep` is given `train_x`, `train_y` and so on. Raises `DatasetError`."""
     if examples.folder is not None:
-        return Prepared({}, DatasetFacts(
+        return DatasetFacts(
             name=name, title=title, source=source, features=0, classes=0, sizes={}, fingerprint="", seed=seed,
-            task="none", split_rule="none: the code splits it", columns=examples.columns, warnings=examples.warnings))
+            task="none", split_rule="none: the code splits it", columns=examples.columns, warnings=examples.warnings)
     made = split_rows(examples, seed)
-    arrays = _arrays(examples, made.rows)
-    shared = duplicates(examples.x, made.rows)
+    digests: dict[str, list[bytes]] = {split: [] for split in made.rows}
+    digest = Fingerprint()
+    for key, stream in sorted(_streams(examples, made.rows, digests).items()):
+        keep(key, digest.through(key, stream))
+    shared = duplicates(digests)
     sizes = {split: len(index) for split, index in made.rows.items()}
     repeated = tuple(
         f"{count} of {sizes[split]} rows of {split} ({count / sizes[split]:.1%}) also stand in {other}, "
@@ -56,50 +62,83 @@ def prepare(examples: Examples, seed: int, *, name: str, title: str, source: str
         for (split, other), count in shared.items() if count / sizes[split] > WARN_SHARE)
     shape = examples.x.shape[1:]
     classes = 0 if examples.y.dtype.kind != "i" else len(examples.class_names) or int(examples.y.max()) + 1
-    return Prepared(arrays, DatasetFacts(
+    return DatasetFacts(
         name=name, title=title, source=source, features=math.prod(shape), classes=classes, sizes=sizes,
         duplicates=sum(shared.get((split, "train"), 0) for split in ("validation", "test")),
-        fingerprint=fingerprint(arrays), seed=seed, task="classification" if classes else "regression",
+        fingerprint=str(digest), seed=seed, task="classification" if classes else "regression",
         target=examples.target, columns=examples.columns, class_names=examples.class_names,
-        shape=shape if len(shape) > 1 else (), split_rule=made.rule,
+        shape=shape if len(shape) > 1 else (), split_rule=made.rule, form=_form(examples),
         duplicates_by={f"{later} in {earlier}": count for (later, earlier), count in shared.items()},
         missing=dict(examples.missing), meta={name: values if len(values) <= MOST_VALUES else () for name, values in (
             (name, tuple(map(str, np.unique(texts)))) for name, texts in examples.meta.items())},
-        meta_shown=examples.meta_shown, warnings=(*examples.warnings, *made.warnings, *repeated)), examples.names)
+        meta_shown=examples.meta_shown, warnings=(*examples.warnings, *made.warnings, *repeated))
 
 
-def duplicates(x: Array, rows: Mapping[str, Array]) -> dict[tuple[str, str], int]:
-    """(later, earlier split) -> rows of the later one whose exact features also stand in the earlier; without zeros.
-
-    A NaN equals a NaN.
-    """
-    flat = np.ascontiguousarray(x.reshape(len(x), -1))
-    if flat.dtype.kind == "f":
-        flat = flat + 0.0  # -0.0 is 0.0
-    digests = {split: [hashlib.blake2b(flat[i].tobytes(), digest_size=16).digest() for i in index]
-               for split, index in rows.items()}
+def duplicates(digests: Mapping[str, list[bytes]]) -> dict[tuple[str, str], int]:
+    """(later, earlier split) -> rows of the later one whose exact features also stand in the earlier; without zeros."""
     distinct = {split: set(of_split) for split, of_split in digests.items()}
     counts = {(later, earlier): sum(digest in distinct[earlier] for digest in digests[later])
-              for earlier, later in combinations(rows, 2)}
+              for earlier, later in combinations(digests, 2)}
     return {pair: count for pair, count in counts.items() if count}
 
 
-def _arrays(examples: Examples, rows: Mapping[str, Array]) -> Arrays:
-    x = examples.x
+def rows_digested(x: Array) -> list[bytes]:
+    """A digest of each row; a NaN equals a NaN."""
+    flat = np.ascontiguousarray(x.reshape(len(x), -1))
+    if flat.dtype.kind == "f":
+        flat = flat + 0.0  # -0.0 is 0.0
+    return [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in flat]
+
+
+def _form(examples: Examples) -> str:
+    if examples.x.dtype == object:
+        return "texts"
+    if examples.ends is not None:
+        return f"windows of {examples.x.shape[1]} rows by {examples.x.shape[2]} columns, the target's past first"
+    return IMAGES_ON_DISK if examples.x.dtype == np.uint8 and not _scaled(examples) else ""
+
+
+def _scaled(examples: Examples) -> bool:
+    return examples.x.dtype == np.uint8 and math.prod(examples.x.shape) * 4 <= SCALED_BYTES
+
+
+def _streams(examples: Examples, rows: Mapping[str, Array], digests: Mapping[str, list[bytes]]) -> Streams:
+    """Every array of every split. Of the rows of x that pass, `digests` keeps a digest each."""
+    x: Any = examples.x
     if x.dtype == np.float64:
-        x = _filled(x, rows["train"])
-        spread = x[rows["train"]].std(axis=0)
-        scaled = ((x - x[rows["train"]].mean(axis=0)) / np.where(spread > 0, spread, 1.0)).astype(np.float32)
-        x = scaled if examples.numeric is None else np.where(examples.numeric, scaled, x).astype(np.float32)
-    arrays: Arrays = {}
+        x = _standardised(examples, rows["train"])
+    scaled = _scaled(examples)
+    dtype = np.dtype(np.float32) if scaled else x.dtype
+    row_bytes = math.prod(x.shape[1:]) * dtype.itemsize
+
+    def pieces(index: Array, digested: list[bytes]) -> Iterator[Array]:
+        for part in sliced(len(index), row_bytes):
+            piece = x[index[part]]
+            digested += rows_digested(piece if x is examples.x else examples.x[index[part]])
+            yield piece.astype(np.float32) / np.float32(255.0) if scaled else piece
+
+    streams: Streams = {}
     for split, index in rows.items():
-        part = x[index]
-        arrays[f"{split}_x"] = part.astype(np.float32) / np.float32(255.0) if x.dtype == np.uint8 else part
-        arrays[f"{split}_y"] = examples.y[index]
+        if x.dtype == object:
+            texts = [text.encode() for text in x[index]]
+            digests[split].extend(hashlib.blake2b(text, digest_size=16).digest() for text in texts)
+            streams[f"{split}_ends"] = Stream.of(np.cumsum([len(text) for text in texts], dtype=np.int64))
+            streams[f"{split}_x"] = Stream.of(np.frombuffer(b"".join(texts), dtype=np.uint8))
+        else:
+            streams[f"{split}_x"] = Stream(dtype, (len(index), *x.shape[1:]), pieces(index, digests[split]))
+        streams[f"{split}_y"] = Stream.of(examples.y[index])
         scored = split in ("validation", "test")
         if names := tuple(examples.meta) if scored else examples.meta_shown:
-            arrays[f"{split}_meta"] = np.stack([examples.meta[name][index] for name in names], axis=1)
-    return arrays
+            streams[f"{split}_meta"] = Stream.of(np.stack([examples.meta[name][index] for name in names], axis=1))
+    return streams
+
+
+def _standardised(examples: Examples, train: Array) -> Array:
+    """(n, features) float32."""
+    x = _filled(examples.x, train)
+    spread = x[train].std(axis=0)
+    scaled = ((x - x[train].mean(axis=0)) / np.where(spread > 0, spread, 1.0)).astype(np.float32)
+    return scaled if examples.numeric is None else np.where(examples.numeric, scaled, x).astype(np.float32)
 
 
 def _filled(x: Array, train: Array) -> Array:
@@ -112,13 +151,3 @@ def _filled(x: Array, train: Array) -> Array:
         known = x[train, column][~gaps[train, column]]
         filled[gaps[:, column], column] = np.median(known) if len(known) else 0.0
     return filled
-
-
-def fingerprint(arrays: Mapping[str, Array]) -> str:
-    """The sha256 of all splits."""
-    digest = hashlib.sha256()
-    for key in sorted(arrays):
-        array = arrays[key]
-        digest.update(json.dumps([key, str(array.dtype), array.shape]).encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()

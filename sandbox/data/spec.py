@@ -37,6 +37,10 @@ class DataSpec(BaseModel):
     target: str = ""
     group: str = Field(default="", description="rows of one group stay in one split")
     time: str = Field(default="", description="test comes after validation, validation after train")
+    text: str = Field(default="", description="the column of texts that is the only feature")
+    horizon: int = Field(default=0, ge=0, description="of series: how many rows ahead the target is predicted")
+    window: int = Field(default=1, ge=1, description="of series: how many rows an example looks back on")
+    step: int = Field(default=1, ge=1, description="of series: rows from one example to the next")
     split: str = Field(default="", description="a column that says train, validation or test")
     task: Literal["classification", "regression", "none"] | None = Field(
         default=None, description="None: seen from the target; none: a folder that the code gets as a path")
@@ -56,9 +60,14 @@ class DataSpec(BaseModel):
             raise ValueError(f"data {self.name!r} needs one of path and hub: {_FORM}")
         if (self.config or self.revision) and not self.hub:
             raise ValueError(f"data {self.name!r}: config= and revision= belong to the hub, as in NAME={HUB}OWNER/SET")
-        if self.group and self.time:
-            raise ValueError(f"data {self.name!r}: give group= or time=, not both")
-        named = [name for name in (self.target, self.group, self.time, self.split) if name]
+        if self.group and self.time and not self.horizon:
+            raise ValueError(f"data {self.name!r}: give group= or time=, not both (of series, with horizon=, both)")
+        if self.horizon and (not self.time or self.split or self.text or self.task == "classification"):
+            raise ValueError(f"data {self.name!r}: horizon= needs time=COLUMN and a target of numbers, and goes with "
+                             "neither split= nor text=")
+        if not self.horizon and (self.window > 1 or self.step > 1):
+            raise ValueError(f"data {self.name!r}: window= and step= are of series: give horizon=ROWS, too")
+        named = [name for name in (self.target, self.group, self.time, self.split, self.text) if name]
         if twice := sorted({name for name in named if named.count(name) > 1 or name in self.drop}
                            | ({self.target} | set(self.drop)).intersection(self.aside) | (
                                set(self.meta) & set(self.meta_shown))):
@@ -68,7 +77,8 @@ class DataSpec(BaseModel):
     @property
     def aside(self) -> tuple[str, ...]:
         """The columns that metrics may go by; those of groups, too."""
-        return tuple(dict.fromkeys((*self.meta, *self.meta_shown, *([self.group] if self.group else []))))
+        of_groups = [self.group] if self.group and not self.horizon else []
+        return tuple(dict.fromkeys((*self.meta, *self.meta_shown, *of_groups)))
 
 
 def specs_of(value: Any, folder: Path) -> tuple[DataSpec, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,19 @@ def split_rows(examples: Examples, seed: int) -> Splits:
     total = sum(shares.values()) if given else 1.0
     rows = given | _divided(examples, pool, {split: share / total for split, share in shares.items()}, seed)
     rows = {split: np.sort(rows[split]) for split in SHARES}
-    return Splits(rows, _rule(examples, given, seed), _checked(examples, rows))
+    warnings: tuple[str, ...] = ()
+    if examples.times is not None and examples.ends is not None:
+        rows, warnings = _apart(examples.times, examples.ends, rows)
+    return Splits(rows, _rule(examples, given, seed), (*_checked(examples, rows), *warnings))
+
+
+def _apart(times: Array, ends: Array, rows: Rows) -> tuple[Rows, tuple[str, ...]]:
+    """Without the examples whose target lies where those of the next split look from, or later."""
+    kept = dict(rows)
+    for split, later in pairwise(SHARES):
+        kept[split] = rows[split][ends[rows[split]] < times[rows[later]].min(initial=np.inf)]
+    lost = sum(map(len, rows.values())) - sum(map(len, kept.values()))
+    return kept, (f"{lost} examples are left out whose target reaches into the time of the next split",) if lost else ()
 
 
 def _divided(examples: Examples, pool: Array, shares: Mapping[str, float], seed: int) -> Rows:

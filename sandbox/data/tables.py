@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sandbox.data import Examples, columns
 from sandbox.data.columns import Column, complete, parts_of, times_of
+from sandbox.data.files import pyarrow
 from sandbox.data.frames import Frame, listed, target_name
 from sandbox.data.images import nested
 from sandbox.data.spec import DataSpec
@@ -33,6 +34,7 @@ def table_examples(frame: Frame, spec: DataSpec, limit: int) -> Examples:
     names = list(frame.table.column_names)
     target = target_name(names, spec)
     for role, name in (("target", target), ("group", spec.group), ("time", spec.time), ("split", spec.split),
+                       ("text", spec.text),
                        *(("meta", name) for name in spec.meta), *(("meta_shown", name) for name in spec.meta_shown),
                        *(("drop", name) for name in spec.drop), *(("categorical", name) for name in spec.categorical)):
         if name and name not in names:
@@ -41,10 +43,72 @@ def table_examples(frame: Frame, spec: DataSpec, limit: int) -> Examples:
             raise DatasetError(f"there is no column {name!r} for {role}=: {hint}there are {listed(names)}")
     features = [name for name in names if name not in {
         target, spec.group, spec.time, spec.split, *spec.drop, *spec.aside}]
-    if not features:
+    if not features and not spec.horizon:
         raise DatasetError(f"no column is left to learn from beside the target {target!r}")
+    if spec.horizon:
+        return _windows(frame, [target, *features], spec, limit)
+    if spec.text or _is_text(frame, features):
+        return with_roles(_one_text(frame, features, spec), frame, spec, target)
     examples = replace(_features(frame, features, spec, limit), columns=tuple(features))
     return with_roles(examples, frame, spec, target)
+
+
+def _is_text(frame: Frame, features: Sequence[str]) -> bool:
+    """Whether the one feature is a text: more different ones than become one-hot, and no numbers."""
+    if len(features) > 1 or not pyarrow().types.is_string(frame.table.schema.field(features[0]).type):
+        return False
+    column = _column(frame, features[0])
+    return column.numbers is None and column.stray is None and len(column.levels) > MAX_LEVELS
+
+
+def _one_text(frame: Frame, features: Sequence[str], spec: DataSpec) -> Examples:
+    name = spec.text or features[0]
+    texts: list[Any] = frame.table.column(name).to_pylist()
+    row = next((row for row, text in enumerate(texts, start=1) if not (isinstance(text, str) and text.strip())), 0)
+    if row:
+        raise DatasetError(f"column {name!r} holds no text in row {row}: fill it in, or remove the row")
+    others = [other for other in features if other != name]
+    left = (f"beside the text, {listed(others)} are left out",) if others else ()
+    return Examples(np.array(texts, dtype=object), np.empty(0), columns=(name,), warnings=(*frame.warnings, *left))
+
+
+def _windows(frame: Frame, names: Sequence[str], spec: DataSpec, limit: int) -> Examples:
+    """Series as examples: so many rows of all columns, the target first, and the target some rows after the last one.
+
+    A series is the rows of one group in the order of time.
+    """
+    target = names[0]
+    rows = _features(frame, names, spec, limit)
+    if rows.missing or rows.names[0] != target:
+        gap = next(iter(rows.missing), target)
+        raise DatasetError(f"column {gap!r} of a series must be " + (
+            "complete: fill it in, or leave it out with drop=" + gap if rows.missing else "numbers: it is the target"))
+    times = times_of(spec.time, frame.table.column(spec.time))
+    group = complete(_column(frame, spec.group), "group").as_categories() if spec.group else None
+    codes = group.codes if group is not None else np.zeros(len(times), dtype=np.int64)
+    order = np.lexsort((times, codes))
+    same = (np.diff(codes[order]) == 0) & (np.diff(times[order]) == 0)
+    if same.any():
+        raise DatasetError(f"the time column {spec.time!r} says the same in two rows of one series (row "
+                           f"{int(order[int(np.argmax(same)) + 1]) + 1} is one): name the series with group=, or merge "
+                           "them")
+    reach = spec.window - 1 + spec.horizon
+    starts = [start for series in np.split(np.arange(len(order)), np.flatnonzero(np.diff(codes[order])) + 1)
+              for start in series[:len(series) - reach:spec.step] if len(series) > reach]
+    if not starts:
+        raise DatasetError(f"no series has the {reach + 1} rows that window={spec.window} and horizon={spec.horizon} "
+                           "take")
+    size = len(starts) * spec.window * rows.x.shape[1] * 8
+    if size > limit:
+        raise DatasetError(f"{len(starts)} windows take {size} bytes in memory, more than sandbox.data_bytes "
+                           f"({limit}): take a larger step=, or raise it")
+    last = np.array(starts) + spec.window - 1
+    x = rows.x[order][np.array(starts)[:, None] + np.arange(spec.window)]
+    return Examples(
+        x, rows.x[order[last + spec.horizon], 0].astype(np.float32), names=rows.names, numeric=rows.numeric,
+        columns=tuple(names), target=f"{target}, {spec.horizon} rows ahead", warnings=rows.warnings,
+        times=times[order[last]], ends=times[order[last + spec.horizon]], dev_from=spec.dev_from, meta={
+            name: _texts(_column(frame, name))[order[last]] for name in spec.aside}, meta_shown=spec.meta_shown)
 
 
 def with_roles(
@@ -77,7 +141,7 @@ def _column(frame: Frame, name: str) -> Column:
 
 
 def _features(frame: Frame, names: Sequence[str], spec: DataSpec, limit: int) -> Examples:
-    if (served := nested(frame.table, names, limit)) is not None:
+    if (served := nested(frame.table, names)) is not None:
         return Examples(served, np.empty(0), warnings=frame.warnings)
     encoded: list[tuple[str, Array]] = []
     measured: list[bool] = []
@@ -120,7 +184,8 @@ def _encoded(column: Column, *, categorical: bool) -> Iterator[tuple[str, Array]
     words = column.as_categories()
     if len(words.levels) > MAX_LEVELS:
         raise DatasetError(f"column {name!r} holds {len(words.levels)} different texts, more than the {MAX_LEVELS} "
-                           f"that are made one-hot: turn it into numbers, or leave it out with drop={name}")
+                           f"that are made one-hot: leave it out with drop={name}, turn it into numbers, or take it "
+                           f"as the only feature with text={name}")
     for code, level in [*enumerate(words.levels), *([(-1, "(missing)")] if gaps.any() else [])]:
         yield f"{name}={level}", words.codes == code
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
+import os
+import struct
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +25,20 @@ LOADERS = {"load_digits": "digits", "load_breast_cancer": "breast_cancer", "load
            "load_diabetes": "diabetes"}
 
 
+MAPPED_BYTES = 2**24
+"""Size from which an array is mapped from disk instead of loaded."""
+
+
 @dataclass(frozen=True)
 class Labelled:
     """A split to learn from: x (examples, ...), y (examples,) int64, or float32 for regression.
 
     x of a table is (examples, features) float32, of images (examples, height, width, channels) float32 in [0, 1], of
-    other arrays what they were (int64 tokens stay int64).
+    very many images uint8, of other arrays what they were (int64 tokens stay int64), of texts (examples,) of str. Large
+    ones are mapped from disk: rows are read when they are used.
     """
 
-    x: Array
+    x: Any
     y: Array
     meta: dict[str, Array] = field(default_factory=dict[str, Array])
     """Column -> (examples,) texts, of the columns that the data show beside the features; most data show none."""
@@ -40,7 +48,7 @@ class Labelled:
 class Unlabelled:
     """A split to predict for: x as in train."""
 
-    x: Array
+    x: Any
     name: str
 
     @property
@@ -102,23 +110,38 @@ def data(name: str) -> Dataset | Folder:
     if name not in views:
         has = ", ".join(sorted(views)) or "none"
         raise LabError(f"no dataset {name!r} in the data plan of this run; it has: {has}")
-    with np.load(current.folder / views[name], allow_pickle=False) as view:
+    with zipfile.ZipFile(current.folder / views[name]) as file:
+        view = {info.filename.removesuffix(".npy"): _array(file, info) for info in file.infolist()}
         meta: dict[str, Any] = json.loads(str(view["meta"]))
-        about: dict[str, Any] = json.loads(str(view["about"])) if "about" in view.files else {}
+        about: dict[str, Any] = json.loads(str(view["about"])) if "about" in view else {}
         if about.get("path"):
             return Folder(name, meta["title"], Path(about["path"]))
         return Dataset(
             name=name, title=meta["title"], classes=meta["classes"], names=tuple(about.get("names", ())),
             class_names=tuple(meta.get("class_names", ())),
             train=_train(view, meta, current.data_share), dev=_labelled(view, meta, "dev"),
-            validation=Unlabelled(view["validation_x"], f"{name}/validation"),
-            test=Unlabelled(view["test_x"], f"{name}/test"),
+            validation=Unlabelled(_x(view, "validation"), f"{name}/validation"),
+            test=Unlabelled(_x(view, "test"), f"{name}/test"),
         )
+
+
+def _array(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
+    """An array of a view: a small one loaded, a large one mapped from disk. What is written into it stays here."""
+    if info.file_size < MAPPED_BYTES:
+        with file.open(info) as member:
+            return np.lib.format.read_array(member, allow_pickle=False)
+    with open(str(file.filename), "rb") as whole:
+        whole.seek(info.header_offset + 26)
+        name, extra = struct.unpack("<HH", whole.read(4))
+        whole.seek(name + extra, os.SEEK_CUR)
+        np.lib.format.read_magic(whole)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(whole)
+        return np.asarray(np.memmap(whole, dtype, "c", whole.tell(), shape))
 
 
 def _labelled(view: Any, meta: dict[str, Any], split: str) -> Labelled:
     shown = {name: view[f"{split}_meta"][:, i] for i, name in enumerate(meta.get("meta_shown", ()))}
-    return Labelled(view[f"{split}_x"], view[f"{split}_y"], shown)
+    return Labelled(_x(view, split), view[f"{split}_y"], shown)
 
 
 def _train(view: Any, meta: dict[str, Any], share: float) -> Labelled:
@@ -132,7 +155,53 @@ def _train(view: Any, meta: dict[str, Any], share: float) -> Labelled:
     firsts = np.unique(y[order], return_index=True)[1] if meta["classes"] else np.empty(0, dtype=np.int64)
     order = np.concatenate((order[firsts], np.delete(order, firsts)))
     rows = np.sort(order[:max(1, round(share * len(y)))])
-    return Labelled(x[rows], y[rows], {name: column[rows] for name, column in whole.meta.items()})
+    return Labelled(
+        x[rows] if x.nbytes < MAPPED_BYTES else Part(x, rows), y[rows],
+        {name: column[rows] for name, column in whole.meta.items()})
+
+
+def _x(view: dict[str, Array], split: str) -> Any:
+    if f"{split}_ends" not in view:
+        return view[f"{split}_x"]
+    texts = Texts(view[f"{split}_x"], view[f"{split}_ends"])
+    return texts if texts.nbytes >= MAPPED_BYTES else texts[:]
+
+
+class Texts:
+    """Texts on disk: (examples,) of str, read when they are asked for."""
+
+    def __init__(self, data: Array, ends: Array) -> None:
+        self._data, self._ends = data, ends
+        self.shape, self.ndim, self.dtype, self.nbytes = ends.shape, 1, np.dtype(object), data.nbytes
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, int | np.integer):
+            row = range(len(self))[index]
+            return self._data[self._ends[row - 1] if row else 0:self._ends[row]].tobytes().decode()
+        found = np.empty(len(rows := np.arange(len(self))[index]), dtype=object)
+        found[:] = [self[int(row)] for row in rows]
+        return found
+
+
+class Part:
+    """Some rows of an array on disk, which are read when they are asked for."""
+
+    def __init__(self, x: Array, rows: Array) -> None:
+        self._x, self._rows = x, rows
+        self.shape, self.dtype, self.ndim = (len(rows), *x.shape[1:]), x.dtype, x.ndim
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        first, *rest = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,)
+        return self._x[(self._rows[first], *rest)]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self._x[self._rows], dtype=dtype)
 
 
 def replace_loaders(datasets: ModuleType) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.data import Examples
-from sandbox.data.prepare import duplicates
+from sandbox.data.prepare import duplicates, rows_digested
 from sandbox.data.splits import SHARES, split_rows
 from sandbox.errors import DatasetError
 from tests.sandbox.data.files import fields, made, table
@@ -99,7 +99,8 @@ def test_groups_that_given_splits_tear_are_warned_of() -> None:
 def test_shared_rows_are_counted_for_each_pair_of_splits() -> None:
     x = np.array([[0.0, 1], [2, 3], [np.nan, 5], [-0.0, 1], [2, 3], [np.nan, 5], [8, 8]])
     rows = {"train": np.array([0, 1]), "dev": np.array([2]), "validation": np.array([3, 4]), "test": np.array([5, 6])}
-    assert duplicates(x, rows) == {("validation", "train"): 2, ("test", "dev"): 1}
+    digests = {split: rows_digested(x[index]) for split, index in rows.items()}
+    assert duplicates(digests) == {("validation", "train"): 2, ("test", "dev"): 1}
 
 
 def test_shared_rows_of_given_splits_are_a_warning_with_counts(tmp_path: Path) -> None:

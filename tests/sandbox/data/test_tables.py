@@ -103,7 +103,8 @@ def changed(row: int, **values: Any) -> list[Row]:
     (fields(5), "it has 5 examples, at least 50 are needed: validation and test get a fifth each"),
     (changed(3, good="maybe"), "1 of 3 classes have too few examples ('maybe' has 1): at least 5 are needed"),
     ([{**row, "note": f"text {i}"} for i, row in enumerate(fields())], "column 'note' holds 120 different texts, more "
-     "than the 20 that are made one-hot: turn it into numbers, or leave it out with drop=note"),
+     "than the 20 that are made one-hot: leave it out with drop=note, turn it into numbers, or take it as the only "
+     "feature with text=note"),
     ([{**row, "void": ""} for row in fields()], "column 'void' is empty"),
 ])
 def test_a_table_that_cannot_be_used(tmp_path: Path, rows: list[Row], words: str) -> None:

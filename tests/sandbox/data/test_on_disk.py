@@ -1,0 +1,230 @@
+"""What is read in pieces and mapped from disk: arrays as files, images, texts; and series cut into windows."""
+
+from __future__ import annotations
+
+import json
+import os
+import textwrap
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.cli import main
+from sandbox.data import prepare, views
+from sandbox.data.spec import spec_of
+from sandbox.datasets import materialise, registry, undamaged
+from sandbox.errors import DatasetError
+from tests.sandbox.data.files import made, pictures, refusal, table
+
+pytestmark = pytest.mark.slow
+
+
+def shards(folder: Path, *, n: int = 90) -> dict[str, np.ndarray]:
+    """Grey images in two shards, with a test split of its own; all arrays by name."""
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    found = {"train_x-0": rng.integers(0, 256, (n, 6, 5), dtype=np.uint8),
+             "train_x-1": rng.integers(0, 256, (n // 2, 6, 5), dtype=np.uint8),
+             "train_y-0": np.arange(n) % 3, "train_y-1": np.arange(n // 2) % 3,
+             "test_x": rng.integers(0, 256, (n, 6, 5), dtype=np.uint8), "test_y": np.arange(n) % 3}
+    for name, array in found.items():
+        np.save(folder / f"{name}.npy", array)
+    return found
+
+
+def test_shards_pass_in_pieces_and_come_out_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = shards(tmp_path / "im")
+    whole = made("im=im", tmp_path)
+    monkeypatch.setattr(views, "PIECE", 100)  # three images
+    monkeypatch.setattr(prepare, "SCALED_BYTES", 1000)
+    kept = made("raw=im", tmp_path)
+    assert whole.facts.form == "" and whole.view["train_x"].dtype == np.float32
+    assert kept.facts.form.startswith("images of uint8") and kept.facts.sizes == whole.facts.sizes
+    for split in ("train", "dev", "validation", "test"):
+        assert kept.view[f"{split}_x"].dtype == np.uint8 and kept.view[f"{split}_x"].shape[1:] == (6, 5, 1)
+        assert np.array_equal(kept.view[f"{split}_x"] / np.float32(255), whole.view[f"{split}_x"])
+    assert np.array_equal(kept.view["test_x"][..., 0], arrays["test_x"])
+    assert set(kept.labels) - {"meta"} == {"validation_y", "test_y"} and "test_y" not in kept.view
+    folder = tmp_path / "store-raw-3"
+    assert undamaged("raw", folder / "views", folder / "labels") == kept.facts
+    with open(folder / "views" / "raw.npz", "r+b") as file:
+        file.seek(2000)
+        file.write(b"\xff\xfe\xfd")
+    assert undamaged("raw", folder / "views", folder / "labels") is None
+
+
+def test_token_ids_stay_as_narrow_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    ids = np.random.default_rng(0).integers(0, 50_000, (100, 12)).astype(np.uint16)
+    np.save(tmp_path / "t" / "x.npy", ids)
+    np.save(tmp_path / "t" / "y.npy", np.arange(100) % 2)
+    found = made("t=t", tmp_path)
+    assert found.view["train_x"].dtype == np.uint16
+    assert np.array_equal(np.sort(np.concatenate([found.view[f"{one}_x"] for one in found.facts.sizes]), axis=None),
+                          np.sort(ids, axis=None))
+
+
+@pytest.mark.parametrize(("name", "array", "words"), [
+    ("train_x-2", np.zeros((4, 7, 5), np.uint8), "examples of different shapes or kinds"),
+    ("train_x-2", np.zeros((4, 6, 5), np.float32), "examples of different shapes or kinds"),
+    ("test_x", np.zeros((0, 6, 5), np.uint8), "test_x.npy holds no examples"),
+    ("test_y", np.arange(4), "its splits hold examples of different shapes"),
+    ("train_y-1", np.array([{}] * 45, dtype=object), "train_y-1.npy is no array that numpy can map")])
+def test_shards_that_do_not_fit_are_one_line(tmp_path: Path, name: str, array: np.ndarray, words: str) -> None:
+    shards(tmp_path / "im")
+    np.save(tmp_path / "im" / f"{name}.npy", array)
+    assert words in refusal("im=im", tmp_path)
+
+
+def test_a_cut_off_file_a_stranger_and_a_value_that_is_not_finite(tmp_path: Path) -> None:
+    shards(tmp_path / "im")
+    path = tmp_path / "im" / "test_x.npy"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert "test_x.npy is no array that numpy can map: it may be cut off" in refusal("im=im", tmp_path)
+    (tmp_path / "im" / "notes.txt").write_text("a stranger")
+    assert "notes.txt is no .npy file" in refusal("im=im", tmp_path)
+    (tmp_path / "f").mkdir()
+    x = np.ones((60, 3))
+    x[40, 1] = np.inf
+    np.save(tmp_path / "f" / "x.npy", x)
+    np.save(tmp_path / "f" / "y.npy", np.arange(60) % 2)
+    assert "not finite in example 41" in refusal("f=f", tmp_path)
+
+
+def test_data_that_change_while_they_are_read_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures(tmp_path / "p", {"a": 40, "b": 40})
+    source = registry([spec_of("p=p", tmp_path)])["p"]
+    pinned = registry([source.pinned(0)])  # type: ignore[union-attr]
+    done = views.Archive.add
+
+    def change(self: views.Archive, key: str, stream: views.Stream) -> None:
+        done(self, key, stream)
+        if key == "validation_y":
+            next((tmp_path / "p" / "a").glob("*.png")).unlink()
+
+    monkeypatch.setattr(views.Archive, "add", change)
+    with pytest.raises(DatasetError, match="it changed since the run began"):
+        materialise("p", views=tmp_path / "v", labels=tmp_path / "l", seed=0, sources=pinned)
+    assert not [*tmp_path.glob("[vl]/*")]
+
+
+def test_a_disk_that_is_too_small_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shards(tmp_path / "im")
+    monkeypatch.setattr(views, "_SPARE", 10**18)
+    with pytest.raises(DatasetError, match=r"'im' .*its dev_x takes .* bytes on disk, and .* are free"):
+        made("im=im", tmp_path)
+    assert not [*(tmp_path / "store-im-3").glob("*/*")]
+
+
+def test_code_maps_what_is_large_and_is_scored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An experiment on images that are mapped: it may write into its batches, and never into the view."""
+    (tmp_path / "im").mkdir()
+    rng = np.random.default_rng(0)
+    y = np.arange(3000) % 2
+    np.save(tmp_path / "im" / "x.npy", (rng.integers(0, 100, (3000, 80, 80, 3)) + 100 * y[:, None, None, None])
+            .astype(np.uint8))
+    np.save(tmp_path / "im" / "y.npy", y)
+    monkeypatch.setattr(prepare, "SCALED_BYTES", 1000)
+    (tmp_path / "probe.py").write_text(textwrap.dedent("""
+        import lab, numpy as np
+        data = lab.data("im")
+        x = data.train.x
+        assert x.dtype == np.uint8 and x.shape == (1500, 80, 80, 3) and x.ctypes.data % 64 == 0, x.ctypes.data
+        before = x[0].copy()
+        x[0] = 7
+        assert (lab.data.__wrapped__("im").train.x[0] == before).all()
+        means = np.array([x[i:i + 100].mean(axis=(1, 2, 3)) for i in range(100, 1500, 100)]).ravel()
+        cut = means.mean()
+        for split in ("validation", "test"):
+            rows = getattr(data, split).x
+            guess = np.concatenate([rows[i:i + 64].mean(axis=(1, 2, 3)) > cut for i in range(0, len(rows), 64)])
+            lab.submit("im", split, "method", predictions=guess.astype(int))
+    """))
+    os.chdir(tmp_path)
+    assert main(["exec", "probe.py", "--data", "im=im", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    found = {(one["name"], one["grade"]): one["value"] for one in told["measurements"]}
+    assert any(name == "accuracy" and value == 1.0 for (name, _), value in found.items()), found
+
+
+# --- texts ----------------------------------------------------------------------------------------------------------
+
+
+def questions(path: Path, n: int = 80) -> Path:
+    return table(path, [{"id": i, "question": f"Frage {i}: wie viel ist {i} plus {i}? \u00e4\u4e2d" + " lang" * (i % 9),
+                         "answer": "even" if i % 2 else "odd"} for i in range(n)])
+
+
+def test_texts_are_served_as_they_stand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    questions(tmp_path / "q.csv")
+    found = made("q=q.csv,target=answer,text=question", tmp_path)
+    assert found.facts.form == "texts" and found.facts.warnings == ("beside the text, id are left out",)
+    (tmp_path / "probe.py").write_text(textwrap.dedent("""
+        import lab, json
+        data = lab.data("q")
+        texts = [*data.train.x, *data.dev.x, *data.validation.x, *data.test.x]
+        assert data.train.x.shape == data.train.y.shape and isinstance(data.train.x[0], str), data.train.x
+        some = data.train.x[[2, 0]]
+        assert list(some) == [data.train.x[2], data.train.x[0]]
+        print(json.dumps(sorted(texts)))
+        number = lambda text: int(text.split()[1].strip(":"))
+        for split in ("validation", "test"):
+            lab.submit("q", split, "method", predictions=[0 if number(t) % 2 else 1 for t in getattr(data, split).x])
+    """))
+    os.chdir(tmp_path)
+    assert main(["exec", "probe.py", "--data", "q=q.csv,target=answer,text=question", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {one["value"] for one in told["measurements"] if one["name"] == "accuracy"} == {1.0}
+
+
+def test_a_column_of_many_texts_alone_is_the_text(tmp_path: Path) -> None:
+    questions(tmp_path / "q.csv")
+    assert made("q=q.csv,target=answer,drop=id", tmp_path).facts.form == "texts"
+    assert "text=question" in refusal("q=q.csv,target=answer", tmp_path)
+    table(tmp_path / "gap.csv", [{"question": "" if i == 6 else f"q {i}", "answer": i % 2} for i in range(60)])
+    assert "column 'question' holds no text in row 7" in refusal("g=gap.csv,target=answer", tmp_path)
+    assert "no column 'query' for text=" in refusal("q=q.csv,target=answer,text=query", tmp_path)
+
+
+# --- series ---------------------------------------------------------------------------------------------------------
+
+
+def series(path: Path, *, n: int = 120, shops: int = 2) -> Path:
+    return table(path, [{"shop": f"s{k}", "day": day, "sold": 1000 * k + day, "rain": (day * 7) % 5}
+                        for day in reversed(range(n)) for k in range(shops)])
+
+
+def test_series_become_windows_whose_targets_lie_ahead(tmp_path: Path) -> None:
+    series(tmp_path / "s.csv")
+    found = made("s=s.csv,target=sold,time=day,group=shop,horizon=3,window=4,step=2", tmp_path)
+    facts, view = found.facts, found.view
+    assert facts.shape == (4, 2) and facts.target == "sold, 3 rows ahead" and "by 2 columns" in facts.form
+    assert facts.split_rule == "ours, in order of time" and facts.task == "regression"
+    ends: dict[str, tuple[float, float]] = {}
+    for split in facts.sizes:
+        y = (view if f"{split}_y" in view else found.labels)[f"{split}_y"]
+        days = y % 1000
+        ends[split] = (float(days.min() - 3), float(days.max()))  # where its first example looks from, its last target
+    order = [*facts.sizes]
+    assert all(ends[one][1] < ends[later][0] for one, later in pairwise(order)), ends
+    assert any("reaches into the time of the next split" in one for one in facts.warnings)
+    sold = view["train_x"][..., 0]  # standardised: steps of one row are equal
+    assert np.allclose(np.diff(sold, axis=1), np.diff(sold, axis=1)[0, 0], atol=1e-3)
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ("time=day,group=shop,horizon=200", "no series has the 201 rows"),
+    ("time=day,horizon=2", "says the same in two rows of one series"),
+    ("horizon=2", "horizon= needs time=COLUMN"),
+    ("time=day,group=shop", "not both (of series, with horizon=, both)"),
+    ("time=day,step=3", "window= and step= are of series"),
+    ("time=day,group=shop,horizon=2,task=classification", "a target of numbers")])
+def test_series_that_cannot_be(tmp_path: Path, options: str, words: str) -> None:
+    series(tmp_path / "s.csv")
+    with pytest.raises(DatasetError) as caught:
+        made(f"s=s.csv,target=sold,{options}", tmp_path)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
