@@ -58,8 +58,8 @@ _GPU_FILES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "
 class KernelConfig:
     """On what terms the kernels of an executor run: in which sandbox, with which cache.
 
-    `secret` is never seen, wherever it lies. `packages` is the folder of what was installed for the run, once its plan is
-    made; it comes after all that the interpreter has.
+    `secret` is never seen, wherever it lies. `packages` is the folder of what was installed for the run, once its plan
+    is made; it comes after all that the interpreter has.
     """
 
     settings: SandboxSettings

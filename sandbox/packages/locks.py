@@ -71,17 +71,23 @@ def read_lock(path: Path, sha256: str = "") -> Lock:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise PackageError(f"{path} cannot be read ({error}): it says which packages the run has") from None
+    lock = lock_in(text)
+    if lock.text != text or (sha256 and lock.sha256 != sha256):
+        raise PackageError(f"{path} is not the lock that the record names: what the run had installed cannot be told")
+    return lock
+
+
+def lock_in(text: str) -> Lock:
+    """The lock that a text is; lines that belong to none are passed over."""
     found: dict[str, list[Pin]] = {head: [] for head in _HEADS}
     head = _HEADS[0]
     for line in text.splitlines():
         if line in found:
             head = line
         elif match := _PIN.fullmatch(line):
-            found[head].append(Pin(match["name"], match["version"], tuple(re.findall(r"[0-9a-f]{64}", match["hashes"]))))
-    lock = Lock(*(tuple(found[head]) for head in _HEADS))
-    if lock.text != text or (sha256 and lock.sha256 != sha256):
-        raise PackageError(f"{path} is not the lock that the record names: what the run had installed cannot be told")
-    return lock
+            hashes = tuple(re.findall(r"[0-9a-f]{64}", match["hashes"]))
+            found[head].append(Pin(match["name"], match["version"], hashes))
+    return Lock(*(tuple(found[head]) for head in _HEADS))
 
 
 def pins_of(uv: Uv, requirements: Iterable[str], *options: str) -> tuple[tuple[Pin, ...], dict[str, str]]:
@@ -120,9 +126,10 @@ def beside(uv: Uv, wanted: Sequence[str], have: Mapping[str, str], *options: str
 
 def explained(error: PackageError, wanted: Sequence[Wanted], have: Mapping[str, str]) -> PackageError:
     """The error as whoever named these packages is told of it, with what to do."""
-    told, names = str(error), ", ".join(one.requirement for one in wanted)
+    there = {canonicalize_name(name) for name in have}
+    told, names = str(error), ", ".join(one.requirement for one in wanted if one.name not in there)
     if isinstance(error, NoAnswer):
-        return NoAnswer(f"no index answers, and {names} {'are' if len(wanted) > 1 else 'is'} not in the store: run "
+        return NoAnswer(f"no index answers, and {names} {'are' if ',' in names else 'is'} not in the store: run "
                         "scientist prefetch where there is a network, with the same settings and interpreter "
                         f"({told[:160]})")
     held = [name for name, version in have.items() if f"{canonicalize_name(name)}=={version}" in told]
@@ -130,7 +137,7 @@ def explained(error: PackageError, wanted: Sequence[Wanted], have: Mapping[str, 
               "interpreter" if held
               else f"; where you trust its source, name it NAME{SDIST}" if "wheels" in told
               else "; check the name" if "was not found" in told else "")
-    return PackageError(f"cannot install {names}: {told}{advice}")
+    return PackageError(f"cannot install {', '.join(one.requirement for one in wanted)}: {told}{advice}")
 
 
 def _is_version(text: str) -> bool:

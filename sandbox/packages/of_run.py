@@ -58,13 +58,17 @@ class RunPackages:
             self._found[words] = find(words, self.settings)
         return self._found[words]
 
-    def install(self, asked: Iterable[str], lock: Path) -> Installed | None:
-        """Install them, write their lock there, and say what there is; None without any. Raises `PackageError`."""
+    def overlay(self, asked: Iterable[str] = ()) -> Overlay | None:
+        """The same, installed. Raises `PackageError`."""
         found = self.find(asked)
-        if found is None:
+        return provide(found, self.settings) if found is not None else None
+
+    def install(self, asked: Iterable[str], lock: Path) -> Installed | None:
+        """Install them, write their lock there, and hand them over; None without any. Raises `PackageError`."""
+        overlay = self.overlay(asked)
+        if overlay is None:
             return None
-        overlay = provide(found, self.settings)
-        write_file(lock, found.lock.text)
+        write_file(lock, overlay.lock.text)
         self.equip(overlay)
         return overlay.installed
 
@@ -83,8 +87,7 @@ def again(installed: Installed | None, lock: Path, settings: SandboxSettings) ->
     if installed is None:
         return None
     found = read_lock(lock, installed.sha256)
-    overlay = provide(Found(found, installed.asked, installed.until, 0.0), settings)
-    return overlay
+    return provide(Found(found, installed.asked, installed.until, 0.0), settings)
 
 
 def _name(word: str) -> str:

@@ -1,7 +1,8 @@
 """Wheels from sources, for the packages that the user names with `:sdist`.
 
-The code of a source runs in a sandbox alone: without a network, seeing the interpreter, the tools that build it (wheels)
-and its own folder. Not kept: that the same source gives the same wheel byte for byte; and nothing looks at what it does.
+The code of a source runs in a sandbox alone: without a network, seeing the interpreter, the tools that build it
+(wheels) and its own folder. Not kept: that the same source gives the same wheel byte for byte; and nothing looks at
+what the code does.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
@@ -67,7 +69,8 @@ class Source:
         """Its tools, the entry that builds it, and where that lies within (PEP 517). Raises `PackageError`."""
         path = self.tree / "pyproject.toml"
         try:
-            system = tomllib.loads(path.read_text(encoding="utf-8")).get("build-system", {}) if path.is_file() else {}
+            whole: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            system: dict[str, Any] = whole.get("build-system", {})
             return (tuple(map(str, system.get("requires", ("setuptools", "wheel")))),
                     str(system.get("build-backend", "setuptools.build_meta:__legacy__")),
                     tuple(map(str, system.get("backend-path", ()))))
@@ -149,8 +152,8 @@ def build(uv: Uv, source: Source, settings: SandboxSettings) -> Path:
 def _in_sandbox(uv: Uv, source: Source, settings: SandboxSettings, task: str) -> list[object]:
     isolation, name = isolation_of(settings), source.pin.name
     if not isolation.on:
-        raise PackageError(f"{name} is to be built from its source, which is done in a sandbox, and there is none here: "
-                           f"{isolation.why}")
+        raise PackageError(f"{name} is to be built from its source, which is done in a sandbox, and there is none "
+                           f"here: {isolation.why}")
     _, backend, path = source.needs
     tmp = source.folder / "tmp"
     tmp.mkdir(exist_ok=True)
@@ -172,4 +175,4 @@ def _in_sandbox(uv: Uv, source: Source, settings: SandboxSettings, task: str) ->
         raise PackageError(f"the source of {name} was not built within {uv.limit:g} s") from None
     except (OSError, ValueError) as error:
         raise PackageError(f"the source of {name} cannot be built: {error}") from None
-    return answer if isinstance(answer, list) else [answer]
+    return cast("list[object]", answer) if isinstance(answer, list) else [answer]

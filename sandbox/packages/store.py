@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
@@ -30,10 +30,10 @@ from record.folder import sha256, write_file
 from record.nouns.packages import Installed
 from sandbox.errors import PackageError
 from sandbox.isolation.interpreter import interpreter
-from sandbox.packages.locks import WHEELS, Lock, beside, explained, pins_of, read_lock
+from sandbox.packages.locks import WHEELS, Lock, beside, explained, lock_in, pins_of
 from sandbox.packages.sources import build, fetch, install_tools, tools_for
-from sandbox.packages.uv import NoAnswer, Uv
-from sandbox.packages.wanted import wanted_of
+from sandbox.packages.uv import NoAnswer, Uv, uv_for
+from sandbox.packages.wanted import Wanted, wanted_of
 from sandbox.settings import SandboxSettings
 
 POLL = 0.1
@@ -58,6 +58,7 @@ class Overlay:
 
     folder: Path | None
     """None where the interpreter has all."""
+    lock: Lock
     installed: Installed
 
 
@@ -66,32 +67,44 @@ def store() -> Path:
 
 
 def find(words: Sequence[str], settings: SandboxSettings) -> Found:
-    """The lock of packages, found in the indexes; where none answers, as it was found before. Raises `PackageError`."""
-    began, uv = time.monotonic(), Uv(settings.python, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
-    wanted, have = wanted_of(words), interpreter(settings.python).packages
-    memory = store() / "asked" / f"{_digest([_tag(settings), sorted(have.items()), sorted(words)])}.lock"
+    """The lock of packages, found in the indexes; where none answers, as found before. Raises `PackageError`."""
+    began, wanted, have = time.monotonic(), wanted_of(words), interpreter(settings.python).packages
+    memory = store() / "asked" / _digest([_tag(settings), sorted(have.items())])
     try:
-        sources = [fetch(uv, one.requirement, one.name) for one in wanted if one.sdist and not _has(have, one.name)]
-        tools = tools_for(uv, sources, settings) if sources else ()
-        wheels = [build(uv, one, settings) for one in sources]
-        folders = [word for wheel in wheels for word in ("--find-links", str(wheel.parent))]
-        built = {one.pin.name: one.pin for one in sources}
-        new = beside(uv, [f"{one.name}=={built[one.name].version}" if one.name in built else one.requirement
-                          for one in wanted], have, *folders)
-        pins, _ = pins_of(uv, [f"{name}=={version}" for name, version in new.items() if name not in built],
-                          "--no-deps", *WHEELS) if new.keys() - built.keys() else ((), {})
-        lock = Lock(pins, tuple(built.values()), tools)
-        for source, wheel in zip(sources, wheels, strict=True):
-            _keep_wheel(wheel, lock, source.pin.name, settings)
-        write_file(memory, lock.text)
+        with uv_for(settings.python, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}") as uv:
+            lock = _resolved(uv, wanted, have, settings)
+            write_file(memory / f"{_digest(sorted(words))}.json", json.dumps({
+                "words": sorted(words), "lock": lock.text, "until": uv.until}))
+            return Found(lock, tuple(words), uv.until, time.monotonic() - began)
     except PackageError as error:
-        if isinstance(error, NoAnswer) and memory.is_file():
-            return Found(read_lock(memory), tuple(words), _day(memory), time.monotonic() - began, kept=True)
+        if isinstance(error, NoAnswer) and (known := _remembered(memory, words)) is not None:
+            return replace(known, seconds=time.monotonic() - began)
         raise explained(error, wanted, have) from None
     except OSError as error:
-        raise PackageError(f"cannot write to {store()} ({error.strerror}): name another folder by XDG_CACHE_HOME"
-                           ) from None
-    return Found(lock, tuple(words), uv.until, time.monotonic() - began)
+        raise _unwritable(error) from None
+
+
+def _resolved(uv: Uv, wanted: Sequence[Wanted], have: Mapping[str, str], settings: SandboxSettings) -> Lock:
+    there = {canonicalize_name(name) for name in have}
+    sources = [fetch(uv, one.requirement, one.name) for one in wanted if one.sdist and one.name not in there]
+    tools = tools_for(uv, sources, settings) if sources else ()
+    wheels = [build(uv, one, settings) for one in sources]
+    folders = [word for wheel in wheels for word in ("--find-links", str(wheel.parent))]
+    built = {one.pin.name: one.pin for one in sources}
+    new = beside(uv, [f"{one.name}=={built[one.name].version}" if one.name in built else one.requirement
+                      for one in wanted], have, *folders)
+    rest = [f"{name}=={version}" for name, version in new.items() if name not in built]
+    lock = Lock(pins_of(uv, rest, "--no-deps", *WHEELS)[0] if rest else (), tuple(built.values()), tools)
+    for source, wheel in zip(sources, wheels, strict=True):
+        _keep_wheel(wheel, lock, source.pin.name, settings)
+    return lock
+
+
+def _remembered(folder: Path, words: Sequence[str]) -> Found | None:
+    """Of the locks that were found here before and hold these packages, the one with the fewest others."""
+    kept = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+    fit = min((one for one in kept if set(words) <= set(one["words"])), key=lambda one: len(one["words"]), default=None)
+    return None if fit is None else Found(lock_in(fit["lock"]), tuple(words), fit["until"], 0.0, kept=True)
 
 
 def provide(found: Found, settings: SandboxSettings) -> Overlay:
@@ -106,18 +119,16 @@ def provide(found: Found, settings: SandboxSettings) -> Overlay:
                 if not shared:
                     _make(lock, place, settings)
         except OSError as error:
-            raise PackageError(f"cannot write to {store()} ({error.strerror}): name another folder by XDG_CACHE_HOME"
-                               ) from None
+            raise _unwritable(error) from None
         folder, facts = place / "packages", json.loads((place / "facts.json").read_text())
     _check_needs(folder, found.asked, interpreter(settings.python).packages)
-    return Overlay(folder, Installed(
+    return Overlay(folder, lock, Installed(
         sha256=lock.sha256, packages=lock.packages, asked=found.asked, built=tuple(one.name for one in lock.sources),
         until=found.until, python=interpreter(settings.python).version, bytes=facts["bytes"],
         seconds=round(found.seconds + time.monotonic() - began, 2), shared=shared))
 
 
 def _make(lock: Lock, place: Path, settings: SandboxSettings) -> None:
-    uv = Uv(settings.python, "")
     part = place.with_name(f".{place.name}.part")
     for old in (part, place):
         _remove(old)
@@ -126,10 +137,12 @@ def _make(lock: Lock, place: Path, settings: SandboxSettings) -> None:
               "--compile-bytecode")
     try:
         (part / "packages").mkdir()
-        if lock.wheels:
-            uv.ask(*common, "--require-hashes", *WHEELS, "--requirements", "-", given="\n".join(map(str, lock.wheels)))
-        if wheels := [str(_wheel_of(uv, lock, pin.name, settings)) for pin in lock.sources]:
-            uv.ask(*common, "--no-index", *wheels)
+        with uv_for(settings.python) as uv:
+            if lock.wheels:
+                uv.ask(*common, "--require-hashes", *WHEELS, "--requirements", "-",
+                       given="\n".join(map(str, lock.wheels)))
+            if wheels := [str(_wheel_of(uv, lock, pin.name, settings)) for pin in lock.sources]:
+                uv.ask(*common, "--no-index", *wheels)
     except PackageError as error:
         _remove(part)
         names = ", ".join(f"{name} {version}" for name, version in lock.packages.items())
@@ -223,8 +236,9 @@ def _alone(place: Path, limit: float = 900.0) -> Generator[None]:
         yield
 
 
-def _has(have: Mapping[str, str], name: str) -> bool:
-    return any(canonicalize_name(one) == name for one in have)
+def _unwritable(error: OSError) -> PackageError:
+    return PackageError(f"cannot write to {error.filename or store()} ({error.strerror}): free it, or name another "
+                        "folder for what is shared by XDG_CACHE_HOME")
 
 
 def _tag(settings: SandboxSettings) -> str:
@@ -233,7 +247,3 @@ def _tag(settings: SandboxSettings) -> str:
 
 def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:32]
-
-
-def _day(path: Path) -> str:
-    return f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%dT%H:%M:%SZ}"

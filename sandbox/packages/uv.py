@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,7 @@ _OPTIONS = {"index-url": "--default-index", "extra-index-url": "--index", "find-
             "cert": "--cert", "trusted-host": "--allow-insecure-host"}
 _NO_ANSWER = re.compile(r"Request failed|Failed to (fetch|download)|error sending request|dns error|timed out|"
                         r"Connectivity is disabled|Network (is )?unreachable", re.IGNORECASE)
+_ASIDE = ("warning:", "Using ", "Resolved ", "Prepared ")
 _UNDATED = "missing an upload date"
 
 
@@ -41,18 +43,18 @@ class Uv:
     python: str
     until: str
     """Nothing uploaded later is taken (RFC 3339); empty: whatever there is."""
-    limit: float = LIMIT
+    folder: Path
+    """Where it works, and no project has a say."""
 
     def __post_init__(self) -> None:
+        self.limit = LIMIT
         self._ends = time.monotonic() + self.limit
-        self._folder = tempfile.TemporaryDirectory(prefix="scientist-uv-")
-        self.folder = Path(self._folder.name)
-        """Where it works, and no project has a say; gone with this object."""
 
     def ask(self, *arguments: str, given: str = "") -> str:
-        """What uv prints; `given` is its standard input. Raises `PackageError`, `NoAnswer`: its own words, cut short."""
+        """What uv prints; `given` is its standard input. Raises `PackageError`, `NoAnswer`: its words, cut short."""
         tries, told = [list[str](), of_pip()], list[str]()
-        if "--default-index" in of_pip() and not any(name.startswith(("UV_INDEX", "UV_DEFAULT")) for name in os.environ):
+        own = any(name.startswith(("UV_INDEX", "UV_DEFAULT")) for name in os.environ)
+        if "--default-index" in of_pip() and not own:
             tries.reverse()
         for options in tries if of_pip() else tries[:1]:
             for until in dict.fromkeys((self.until, "")):
@@ -63,7 +65,7 @@ class Uv:
                 told.append(ran.stderr)
                 if _UNDATED not in ran.stderr:
                     break
-        best = next((text for text in reversed(told) if not _NO_ANSWER.search(text)), None)
+        best = next((text for text in reversed(told) if "Hash mismatch" in text or not _NO_ANSWER.search(text)), None)
         if best is None:
             raise NoAnswer(_words(told[-1]))
         raise PackageError(_words(best))
@@ -80,13 +82,20 @@ class Uv:
 
         try:
             return subprocess.run(
-                [find_uv_bin(), "--quiet", "--color", "never", "--no-progress", "--no-python-downloads", *arguments,
+                [find_uv_bin(), "--color", "never", "--no-progress", "--no-python-downloads", *arguments,
                  "--python", self.python], input=given, capture_output=True, text=True, errors="replace",
                 timeout=self.left, check=False, cwd=self.folder)
         except subprocess.TimeoutExpired:
             raise PackageError(f"this took more than {self.limit:g} s") from None
         except OSError as error:
             raise PackageError(f"uv does not run ({error})") from None
+
+
+@contextmanager
+def uv_for(python: str, until: str = "") -> Generator[Uv]:
+    """A `Uv` in a folder that goes with it."""
+    with tempfile.TemporaryDirectory(prefix="scientist-uv-", ignore_cleanup_errors=True) as folder:
+        yield Uv(python, until, Path(folder))
 
 
 @functools.cache
@@ -100,17 +109,20 @@ def of_pip() -> list[str]:
     found: dict[str, str] = {}
     for line in sorted(ran.stdout.splitlines(), key=lambda line: line.startswith((":env:", "install."))):
         key, _, value = line.partition("=")
-        if (name := key.rpartition(".")[2]) in _OPTIONS and value:
+        if (name := key.rpartition(".")[2]) in (*_OPTIONS, "no-index") and value:
             found[name] = str(ast.literal_eval(value))
-    options = [word for name, value in found.items() for one in value.split() for word in (_OPTIONS[name], one)]
+    options = [word for name, value in found.items() if name in _OPTIONS
+               for one in value.split() for word in (_OPTIONS[name], one)]
+    options += ["--no-index"] if found.get("no-index", "") in ("1", "true", "yes", "on") else []
     return [*options, "--index-strategy", "unsafe-best-match"] if found.keys() - {"cert"} else []
 
 
 def _words(text: str) -> str:
     """An error of uv in one line: its causes, and no addresses."""
-    lines = [line.strip() for line in text.splitlines() if not line.startswith(("warning:", "Using Python"))]
+    lines = [line.strip() for line in text.splitlines() if not line.startswith(_ASIDE)]
     causes = [line.removeprefix("cause:").strip() for line in lines if line and not line.startswith("hint:")]
     if len(causes) > 1 and causes[0].startswith("error: No solution"):
         causes = causes[1:]
     told = re.sub(r"\w+://[^\s)`]+", "the index", " ".join(causes).removeprefix("error: "))
-    return re.sub(r",? we can conclude that your requirements are unsatisfiable\.?", "", told)[:400].strip() or "it failed"
+    told = re.sub(r",? we can conclude that your requirements are unsatisfiable\.?", "", told)
+    return told[:400].strip() or "it failed"

@@ -17,7 +17,7 @@ MODEL, DATA = "model:", "data:"
 
 @dataclass(frozen=True)
 class Wanted:
-    """A package, as `timm`, `timm>=1.0`, `gymnasium[box2d]` or, where it may be built from its source, `box2d:sdist`."""
+    """A package, as `timm`, `timm>=1.0`, `gymnasium[all]` or, where it may be built from its source, `box2d:sdist`."""
 
     name: str
     """As indexes normalise it."""
@@ -62,6 +62,6 @@ def _wanted(word: str, setting: str) -> Wanted:
     except InvalidRequirement:
         raise PackageError(f"{setting}: {word!r} is no package: write NAME, NAME==VERSION or NAME{SDIST}") from None
     if found.url or found.marker:
-        raise PackageError(f"{setting}: {word!r} has {'an address' if found.url else 'a condition'}: packages come from "
-                           "an index, by their names (and versions)")
+        raise PackageError(f"{setting}: {word!r} has {'an address' if found.url else 'a condition'}: packages come "
+                           "from an index, by their names (and versions)")
     return Wanted(canonicalize_name(found.name), text, sdist=text != word)
