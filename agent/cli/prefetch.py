@@ -33,6 +33,5 @@ def prefetch(asked: Prefetch) -> int:
     if overlay is not None:
         print(f"packages: {overlay.installed or 'none that is not there'}; {overlay.installed.bytes / 1e6:.1f} MB")
     if not models and not hub_data and overlay is None:
-        print("nothing to fetch: neither data from the hub (hf:OWNER/SET) nor sandbox.pretrained or sandbox.packages "
-              "is named")
+        print("nothing to fetch: no hf:OWNER/SET, no pretrained model and no package is named")
     return DONE
