@@ -19,6 +19,7 @@ from agent.environment import isolation_text, notice
 from agent.settings import override
 from record.branching import false_ancestry
 from record.errors import WrongUse
+from record.exchanges import LISTED, differing
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source, sha256, sha256_of_files
@@ -163,6 +164,14 @@ def _cells(report: AuditReport, folder: RunFolder, state: RunState) -> None:
             report.add("missing", f"cells/{run}", "the record names this execution of a cell, and its folder is gone")
     for node, what in disagreements(state):
         report.add("cells", f"node {node}", what)
+    for run, (_, one) in state.cells.items():
+        place = folder.cell(run) / LISTED
+        if one.exchanges_sha256 is not None and place.is_file() and sha256(place) == one.exchanges_sha256:
+            report.counts["exchanges"] += sum(one.asked.values())
+            with open(place, encoding="utf-8") as lines:
+                known = (json.loads(line) for line in lines)
+                if wrong := differing(folder.root, one.key, ((each["id"], each["sha256"]) for each in known)):
+                    report.add("changed", f"cells/{run}", f"the answer {wrong} is not in exchanges.db as it was given")
 
 
 def _code_of(path: Path) -> str:

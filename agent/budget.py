@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.settings import Settings
 from models.budget import Budget, unpriced
@@ -12,11 +14,16 @@ from models.errors import ModelConfigError
 from models.failover import open_backend
 from models.ledger import Keep
 from models.settings import ModelSettings
+from record.exchanges import FILE, Exchanges
 from record.log import MemoryLog, Recorder
+from record.network import on_network
 from record.nouns.decisions import Action, Expand, Spending
 from stages.documents import MOST_DOCUMENTS, ContextError, documents_in
 from stages.settings import PRIOR_PAPERS
 from stages.shares import RunShares
+
+if TYPE_CHECKING:
+    from models.subjects import SubjectModels
 
 GRACE = 10.0
 """Seconds, beyond the sandbox's own, that code may run over its limit until its kernel is gone."""
@@ -56,11 +63,34 @@ def check_priced(settings: Settings) -> None:
     if caps.gpu_hours is not None and settings.sandbox.device == "cpu":
         raise ModelConfigError("budget.gpu_hours is set, and experiments run on the CPU: choose GPUs with --gpus, or "
                                "set time_limit instead")
+    check_subjects(settings)
     unknown = unpriced(settings.models) if caps.usd is not None else ()
     if unknown:
         raise ModelConfigError(
             f"budget.usd is set, and the price of {', '.join(unknown)} is not known: set it in USD per million tokens, "
             f"as --set 'models.prices={{\"{unknown[0]}\": {{input: 3.0, output: 15.0}}}}', or set --budget-tokens")
+
+
+def check_subjects(settings: Settings) -> None:
+    """Refuse subjects that cannot be asked, or not be counted. Raises `ModelConfigError`."""
+    if settings.subjects:
+        from models.subjects import check_subjects  # a provider's client is slow to import
+
+        check_subjects(settings.subjects, settings.budget)
+
+
+def subjects_of(settings: Settings, folder: Path, *, replay: bool = False) -> SubjectModels | None:
+    """The language models that experiments may ask, with their exchanges in a folder; `replay`: none is asked anew.
+
+    Raises: `RecordError`.
+    """
+    if not settings.subjects:
+        return None
+    from models.subjects import SubjectModels  # a provider's client is slow to import
+
+    network = on_network(folder) if settings.network_folder is None else settings.network_folder
+    return SubjectModels(settings.subjects, settings.budget, Exchanges(folder / FILE, network=network),
+                         replay=replay)
 
 
 # --- models outside of a run ----------------------------------------------------------------------------------------

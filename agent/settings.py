@@ -28,7 +28,7 @@ from agent.alerts import AlertSettings
 from agent.keys import read_keys
 from literature.settings import Credentials, LiteratureSettings
 from models.budget import BudgetSettings
-from models.settings import SHORT_KEYS, ModelSettings
+from models.settings import SHORT_KEYS, ModelSettings, SubjectSettings
 from record.errors import WrongUse
 from record.nouns.frozen import Frozen
 from sandbox.data.spec import DataSpec, specs_of
@@ -51,7 +51,7 @@ PATHS = ("paper.bib", "paper.papers", "context", "keys")
 """Keys that hold a path: relative to the configuration file they stand in, otherwise to the working directory."""
 NAMED = ("models.prices",)
 """Keys that hold a mapping by names of the user's own, which may have dots in them."""
-MAPPINGS = ("models.roles.", "models.prices.", "literature.addresses.")
+MAPPINGS = ("models.roles.", "models.prices.", "literature.addresses.", "subjects.")
 """Beginnings of keys of which not every one is known."""
 DURATIONS = ("timeout", "time_limit")
 """Endings of keys that hold seconds and may be written as 12h, 90m or 45s."""
@@ -108,6 +108,9 @@ class Settings(Frozen):
     search: SearchSettings = SearchSettings()
     sandbox: SandboxSettings = SandboxSettings()
     models: ModelSettings = ModelSettings()
+    subjects: dict[str, SubjectSettings] = Field(default={}, description=(
+        "language models that experiments may ask, by a name of yours: {NAME: {model: PROVIDER:MODEL, ...}} "
+        "(docs/subjects.md)"))
     paper: PaperSettings = PaperSettings()
     literature: LiteratureSettings = LiteratureSettings()
     alerts: AlertSettings = AlertSettings()

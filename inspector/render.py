@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from inspector.cells import cells_text, left_text, tuning_text
-from inspector.status import Ahead, BudgetUse, Status
+from inspector.status import Ahead, BudgetUse, Status, SubjectsUse
 from inspector.text import cached, count, dollars, duration, plain, short
 from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree, branch_text
 from record.fold.facts import RoleUsage
@@ -152,7 +152,6 @@ def status_lines(status: Status) -> list[Text]:
     lines += [_pair("steering", short(one, 120)) for one in status.steering]
     lines += [_pair("answers", short(one, 200)) for one in status.answers]
     lines += [_pair("prior work", short(status.prior_work, 200))] * bool(status.prior_work)
-    lines += [_pair("packages", short(status.installed, 200))] * bool(status.installed)
     lines += [_pair("protocol", short(one, 300)) for one in status.protocol]
     for stage in status.stages:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(stage.nodes.items()))
@@ -168,6 +167,9 @@ def status_lines(status: Status) -> list[Text]:
               for role, one in status.roles.items()]
     if status.budget is not None:
         lines.append(_pair("budget", _budget(status.budget)))
+    if status.subjects is not None:
+        lines += [_pair("subject" if number == 0 else "", text) for number, text in enumerate(
+            subject_lines(status.subjects))]
     if status.ahead is not None:
         lines.append(_pair("forecast", ahead_text(status.ahead)))
         if status.ahead.design:
@@ -195,6 +197,23 @@ def status_lines(status: Status) -> list[Text]:
     elif status.no_judgement:
         lines.append(_pair("judge", f"no judgement, because {short(status.no_judgement, 200)}"))
     return lines + [Text(f"  {one.at[11:19]}  {one.text}", style="dim") for one in status.last_events]
+
+
+BAR = 20
+"""Characters of a bar."""
+
+
+def subject_lines(used: SubjectsUse) -> list[str]:
+    """What each language model was asked, and a bar of their budget."""
+    lines = [f"{plain(one.name)} ({plain(', '.join(one.models)) or 'no answer yet'}): {_calls(one.calls)}, "
+             f"{count(one.input_tokens)} in, {count(one.output_tokens)} out, {dollars(one.usd, 0)}"
+             f"{f', {one.lost} under way or lost' if one.lost else ''}" for one in used.each]
+    if used.share is not None:
+        full = min(BAR, int(BAR * used.share))
+        caps = [f"${used.spent.usd:.2f} of ${used.usd:.2f}"] if used.usd is not None else []
+        caps += [f"{count(used.spent.tokens)} of {count(used.tokens)} tokens"] if used.tokens is not None else []
+        lines.append(f"[{'#' * full}{'.' * (BAR - full)}] {' and '.join(caps)} spent or set aside")
+    return lines
 
 
 def _budget(used: BudgetUse) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -19,6 +20,7 @@ from record.claims.means import seedless
 from record.effort import Account, account_of
 from record.events import Event
 from record.events.running import Commanded
+from record.exchanges import spent_in, uses_of
 from record.fold.apply import apply
 from record.fold.facts import RoleUsage
 from record.fold.state import RunState
@@ -27,6 +29,7 @@ from record.nouns.frozen import Frozen
 from record.nouns.hypotheses import Decision
 from record.nouns.nodes import SEARCH_KINDS, STAGES, Phase, StageName
 from record.nouns.papers import Judgement
+from record.nouns.subjects import SubjectUse
 
 RunCondition = Literal["running", "interrupted", "stopped", "done", "draft only", "failed"]
 CONDITIONS: dict[int, RunCondition] = {0: "done", 3: "stopped", 4: "draft only", 130: "interrupted"}
@@ -73,6 +76,21 @@ class BudgetUse(Frozen):
     left: Spending
 
 
+class SubjectsUse(Frozen):
+    """What experiments asked language models, each and all together, and the most that they may take (None: no cap)."""
+
+    each: tuple[SubjectUse, ...]
+    spent: Spending
+    usd: float | None
+    tokens: int | None
+
+    @property
+    def share(self) -> float | None:
+        """Of the cap that is nearest; None without one."""
+        of = [spent / cap for spent, cap in ((self.spent.usd, self.usd), (self.spent.tokens, self.tokens)) if cap]
+        return max(of, default=None)
+
+
 class Ahead(Frozen):
     """What a run is likely to take from here to its end; `usd` None where a price is unknown."""
 
@@ -96,10 +114,10 @@ class Status(Frozen):
     `paused` says who paused the run and why, or why no model is called at present, and until when; else it is empty.
     `steering` has the latest kills, marks and notes, `answers` calls without a usable answer, and answers whose
     questions had changed when they came up again; `protocol` what came of the plan's review, and what of it is open;
-    `prior_work` the papers that were read before the plan; `installed` the packages that the run has of its own; `cost`
-    is what all model calls took, `roles` those of each role, `code_seconds` what the experiments took; `cells` is None
-    where no node owes any, `tuning` where the program tunes nothing; `collected` counts folders of checkpoints and
-    artifacts that went (`record.keeping`), `freed` is in bytes.
+    `prior_work` the papers that were read before the plan; `cost` is what all model calls took, `roles` those of each
+    role, `code_seconds` what the experiments took; `cells` is None where no node owes any, `tuning` where the program
+    tunes nothing; `collected` counts folders of checkpoints and artifacts that went (`record.keeping`), `freed` is in
+    bytes.
     """
 
     run: str
@@ -121,7 +139,6 @@ class Status(Frozen):
     answers: tuple[str, ...] = ()
     protocol: tuple[str, ...] = ()
     prior_work: str = ""
-    installed: str = ""
     stages: tuple[StageCounts, ...]
     cost: RoleUsage
     code_seconds: float
@@ -131,6 +148,7 @@ class Status(Frozen):
     freed: int = 0
     roles: Mapping[str, RoleUsage] = Field(default_factory=dict[str, RoleUsage])
     budget: BudgetUse | None = None
+    subjects: SubjectsUse | None = None
     ahead: Ahead | None = None
     plan: str = Field(default="", description="sha256 of the data plan as it is by now")
     amendments: int = 0
@@ -144,6 +162,7 @@ class Status(Frozen):
 
 def status_of(
     run: str, events: Sequence[tuple[Event, float]], process: str | None, *, now: float, last: int = 8,
+    folder: Path | None = None,
 ) -> Status:
     """The status of a run from its events. `process` names who works on it now; `now` is seconds since the epoch."""
     state, latest = RunState(), list[Happened]()
@@ -151,11 +170,14 @@ def status_of(
         apply(state, event, at)
         if (entry := happened(event, at, state)) is not None:
             latest.append(entry)
-    return status_in(run, state, latest[-last:], process, now=now)
+    return status_in(run, state, latest[-last:], process, now=now, folder=folder)
 
 
-def status_in(run: str, state: RunState, latest: Sequence[Happened], process: str | None, *, now: float) -> Status:
-    """The status of a run whose events are folded already; `latest` is what happened last."""
+def status_in(
+    run: str, state: RunState, latest: Sequence[Happened], process: str | None, *, now: float,
+    folder: Path | None = None,
+) -> Status:
+    """The status of a run whose events are folded already; `latest` is what happened last, `folder` is the run's."""
     started, ended, assessed, account = state.started, state.ended, state.assessed, account_of(state)
     condition = condition_of(state, process)
     since = max(0.0, now - state.last_at) if condition == "running" and not state.paused else 0.0
@@ -172,13 +194,13 @@ def status_in(run: str, state: RunState, latest: Sequence[Happened], process: st
                 update={"target": one.stage or ""}))
             for one in state.steered if one.command.verb in ("kill", "mark", "note"))[-STEERED:],
         answers=unusual_answers(state), protocol=protocol_lines(state), prior_work=prior_work_text(state),
-        installed=str(state.installed or ""),
         stages=tuple(_counts(state, name) for name in STAGES),
         cost=state.total, code_seconds=round(state.seconds_of_code, 3),
         cells=totals_of(state, all_cells(state)), tuning=account.model_copy(update={"trials": ()}) if account else None,
         collected=len(state.collected), freed=state.freed,
         roles={role: replace(used) for role, used in state.usage.items()},
-        budget=_budget(state), plan=state.plan_hash, amendments=len(state.amendments),
+        budget=_budget(state), subjects=subjects_in(folder, state) if folder is not None else None,
+        plan=state.plan_hash, amendments=len(state.amendments),
         locked=state.lock.n if state.lock is not None else None, decisions=decisions(state),
         paper=state.released.pdf if state.released else None,
         judgement=assessed.judgement if assessed else None, no_judgement=plain(assessed.why) if assessed else "",
@@ -255,6 +277,15 @@ def _counts(state: RunState, stage: StageName) -> StageCounts:
         nodes=dict(Counter(node.status for node in nodes)),
         replicates=sum(node.kind == "replicate" and node.finished for node in nodes),
         seedless=tuple(node for node in seedless(state) if state.nodes[node].stage == stage))
+
+
+def subjects_in(folder: Path, state: RunState) -> SubjectsUse | None:
+    """What the experiments of the run in a folder asked up to now; None where they asked nobody."""
+    uses = uses_of(folder)
+    if not uses:
+        return None
+    return SubjectsUse(each=uses, spent=spent_in(folder), usd=state.setting("budget.subject_usd"),
+                       tokens=state.setting("budget.subject_tokens"))
 
 
 def _budget(state: RunState) -> BudgetUse | None:

@@ -47,6 +47,11 @@ class BudgetSettings(Frozen):
         default=None, gt=0, allow_inf_nan=False, description="hours of experiments, times the GPUs of each; flag "
                                                              "--gpu-hours")
 
+    subject_usd: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="USD for what experiments ask subjects, beside usd")
+    subject_tokens: int | None = Field(
+        default=None, gt=0, description="tokens of what experiments ask subjects, beside tokens")
+
     def excess(self, wanted: Spending, more: Spending) -> str | None:
         """Which cap `wanted` is over, of those that `more` counts against, in words: `$5.00`; None where it fits."""
         if self.usd is not None and more.usd and wanted.usd > self.usd + ROUNDING:

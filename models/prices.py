@@ -52,6 +52,13 @@ def most_usd(
     return max(known, default=None)
 
 
+def in_words(settings: ModelSettings) -> str:
+    """What a model costs; 'unknown' where that is not known."""
+    each = [most_usd(settings, *tokens) for tokens in ((10**6, 0), (0, 10**6))]
+    return "unknown" if None in each else "free" if not any(each) else (
+        f"${each[0]:.2f} and ${each[1]:.2f} a million tokens read and written")
+
+
 def usage_of(responses: Sequence[ModelResponse], request: ModelRequest, settings: ModelSettings) -> Usage:
     """What all responses to a request took.
 

@@ -190,3 +190,31 @@ class ModelSettings(Frozen):
         """Seconds for one answer with all its retries, by each model that may stand in; then it is given up."""
         requests = self.retries + self.output_retries + 1
         return (1 + len(self.fallbacks)) * (requests * self.timeout + self.retries * RETRY_WAIT_CAP)
+
+
+class SubjectSettings(Frozen):
+    """A language model that experiments may ask, by a name of the user's."""
+
+    model: str = Field(description="as models.name: 'openai-chat:NAME', 'anthropic:NAME', 'ollama:NAME'")
+    base_url: BaseUrl = Field(default=None, description="address of an OpenAI-compatible server, ending in /v1")
+    description: str = Field(default="", description="what the planner is told of it")
+    context_tokens: int | None = Field(default=None, ge=256, description="what it reads at once")
+    price: Price | None = Field(default=None, description="{input: 3.0, output: 15.0} in USD per million tokens, where "
+                                                          "the public list is not right or does not know it")
+    concurrency: int = Field(default=8, ge=1, le=256, description="calls at a time, of all cells together")
+    requests_a_minute: float | None = Field(default=None, gt=0, description="of all cells together; None: no limit")
+    max_tokens: int = Field(default=1024, ge=1, description="most tokens of an answer; code may ask for fewer")
+    timeout: float = Field(default=120.0, gt=0, description="seconds for one request")
+    outage_timeout: float = Field(
+        default=1800.0, ge=0, description="seconds that a subject may be down; then the run ends, to be resumed")
+
+    @property
+    def settings(self) -> ModelSettings:
+        """The same as prices and addresses are looked up."""
+        return ModelSettings(name=self.model, base_url=self.base_url,
+                             prices={} if self.price is None else {self.model: self.price})
+
+    @property
+    def definition(self) -> str:
+        """What tells it from another model: part of the key of every cell that may ask it."""
+        return f"{self.model} {self.base_url or ''}".strip()

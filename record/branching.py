@@ -25,6 +25,7 @@ from pathlib import Path
 from record.events import Event
 from record.events.running import Branched
 from record.events.searching import Decided, Judged, Settled
+from record.exchanges import copy_exchanges
 from record.fold.apply import fold
 from record.fold.state import RunState, nodes_of
 from record.folder import RunFolder, read_source, sha256, sha256_of_files, write_file
@@ -111,8 +112,7 @@ def write_log(folder: Path, rows: Sequence[Row], *, network: bool) -> None:
 
 LINKED = frozenset({"arrays", "sealed", "artifacts", "checkpoints"})
 """Folders of a sealed attempt whose files are linked."""
-WHOLE = ("idea.json", "data_plan.json", "packages.lock", "library.bib", "context", "literature/library.bib",
-         "templates", "data")
+WHOLE = ("idea.json", "data_plan.json", "library.bib", "context", "literature/library.bib", "templates", "data")
 """What every run has a copy of, where the parent has it."""
 
 
@@ -120,6 +120,7 @@ def copy_run(parent: RunFolder, to: RunFolder, state: RunState) -> None:
     """Copy what the state names, and check it there. Raises `RecordError`, `OSError`."""
     for name in WHOLE:
         _copy(parent.root / name, to.root / name)
+    copy_exchanges(parent.root, to.root)
     for node in state.nodes.values():
         if node.source_sha256:
             _copy(parent.source(node.id), to.source(node.id))

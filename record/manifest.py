@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from record.exchanges import LISTED
 from record.fold.state import RunState
 from record.folder import RunFolder
 
 
 def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
-    """Scorers, lock, arrays, sealed predictions, curves, cells, figures, paper, judgement: path and recorded sha256."""
+    """Scorers, arrays, sealed predictions, curves, cells, figures, paper, judgement: path and recorded sha256."""
     yield from ((folder.scorers / f"{one.dataset}.py", one.sha256) for one in state.scorers)
-    if state.installed is not None:
-        yield folder.packages, state.installed.sha256
     yield from ((folder.root / one.stored, one.sha256) for one in (state.context.documents if state.context else ()))
     yield from ((folder.root / one.stored, one.sha256)
                 for one in (state.prior_work.papers if state.prior_work else ()))
@@ -24,6 +23,8 @@ def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
             yield from ((sealed / "sealed" / name, digest) for name, digest in attempt.sealed.items())
             if attempt.curves_sha256:
                 yield sealed / "measurements.jsonl", attempt.curves_sha256
+            if attempt.exchanges_sha256:
+                yield sealed / LISTED, attempt.exchanges_sha256
         for plotting in node.plottings:
             shown = folder.plots(node.id, plotting.n) / "figures"
             yield from ((shown / figure.name, figure.sha256) for figure in plotting.figures)
@@ -33,6 +34,8 @@ def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
         yield from ((measured / "sealed" / name, digest) for name, digest in run.sealed.items())
         if run.curves_sha256:
             yield measured / "measurements.jsonl", run.curves_sha256
+        if run.exchanges_sha256:
+            yield measured / LISTED, run.exchanges_sha256
     drawn = state.figures.figures if state.figures is not None else {}
     yield from ((folder.drawn / name, digest) for name, digest in drawn.items())
     for added in ([state.library] if state.library is not None else []) + state.works_chosen:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -78,7 +79,8 @@ def _outcome(job: Job, schedule: Schedule, artifact_bytes: int) -> Outcome:
         sealed=sealed_sha256(folder), curves_sha256=hashlib.sha256(path.read_bytes()).hexdigest() if lines else None,
         peak_host_bytes=max((one.peak_host_bytes or 0 for one in ran), default=0) or None,
         peak_gpu_bytes=max((one.peak_gpu_bytes or 0 for one in ran), default=0) or None,
-        resumed=any(one.resumed for one in ran), cells=schedule.lines())
+        resumed=any(one.resumed for one in ran), cells=schedule.lines(),
+        asked=dict(sum((Counter(one.asked) for one in ran), start=Counter[str]())))
 
 
 def _join(source: Path, target: Path) -> None:

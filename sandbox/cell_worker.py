@@ -146,7 +146,8 @@ class CellWorker:
         earlier = self._earlier(cell, schedule)
         script = await self.runner.prepared(replace(
             job, name=f"{job.name} {cell.name}", folder=self._folder / CELLS / cell.name, source=source,
-            seed=cell.seed, timeout=limit, datasets=(cell.dataset,), earlier=earlier, alone=self.alone, cells=()))
+            seed=cell.seed, timeout=limit, datasets=(cell.dataset,), earlier=earlier, alone=self.alone, cells=(),
+            key=job.keys.get(cell, "")))
         if not self._sees:
             script = await asyncio.to_thread(copy_view, script, cell.dataset)
         other = schedule.read_by(cell)
@@ -157,7 +158,12 @@ class CellWorker:
                        arms={} if other is None else {other.arm: other.place})
 
     def _earlier(self, cell: Cell, schedule: Schedule) -> Path | None:
-        """Where checkpoints of this cell may lie: with its execution before this, or of an earlier attempt."""
+        """Where checkpoints of this cell may lie: with its execution before this, or of an earlier attempt.
+
+        What may ask subjects begins anew: answers are replayed, by how often a question came up.
+        """
+        if self.job.subjects:
+            return None
         if (known := schedule.places.get(cell) or self.job.cut.get(cell)) is not None:
             return known
         return self.job.earlier / CELLS / cell.name if self.job.earlier is not None else None

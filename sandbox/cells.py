@@ -27,7 +27,7 @@ AMPLE = 1.5
 """Time is ample where so many times what is expected is left."""
 DEATHS = 3
 """Kernels that die in a row, each in its first cell, after which no further one is started."""
-BAD_LUCK: tuple[ErrorClass, ...] = ("timeout", "memory", "died", "diverged")
+BAD_LUCK: tuple[ErrorClass, ...] = ("timeout", "memory", "died", "diverged", "budget")
 """Failures of a cell that say nothing against the code of the others."""
 
 Group = tuple[str, str]
@@ -194,6 +194,8 @@ class Schedule:
             self.again.append(cell)
         elif failure.kind == "hopeless":
             self._over = f"the job was ended as hopeless with {cell}"
+        elif failure.kind == "budget":
+            self._over = failure.message
         died = ran.kernel_died and ran.first and failure is not None and failure.kind == "died"
         self._deaths = self._deaths + 1 if died else 0 if not ran.kernel_died else self._deaths
         if self._deaths == DEATHS:

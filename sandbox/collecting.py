@@ -9,6 +9,7 @@ from pathlib import Path
 from record.nouns.cells import Cell
 from record.nouns.data import Grade, Measurement
 from record.unexpected import of_machine
+from sandbox.citing import list_exchanges
 from sandbox.errors import ExecutorError, SubmissionRefused
 from sandbox.execution import Execution, Script
 from sandbox.job import CHECKPOINTS, Outcome
@@ -89,7 +90,10 @@ class Collector:
 
 def ran(script: Script, execution: Execution) -> Outcome:
     """What is known of code without a look at what it left."""
+    asked = execution.asked
     return Outcome(seconds=execution.seconds, failure=execution.failure, resumed=script.resumed,
+                   asked=dict(asked.asked) if asked is not None else {},
+                   exchanges_sha256=list_exchanges(script.folder, asked) if asked is not None and asked.asked else None,
                    peak_host_bytes=execution.peak_host_bytes, peak_gpu_bytes=execution.peak_gpu_bytes,
                    stdout_tail=execution.transcript.tail(TAIL_CHARS))
 

@@ -29,6 +29,7 @@ from sandbox.job import Job
 from sandbox.kernels import Kernel
 from sandbox.monitor import Monitor
 from sandbox.output import OUTPUT_CHARS, LiveOutput, Transcript
+from sandbox.subjects import Session
 
 FLOOD_CHARS = 10**9
 """Characters of output after which code is killed: nobody prints so much on purpose."""
@@ -91,6 +92,8 @@ class Execution:
     """Whether its kernel can run nothing more."""
     training: Training | None = None
     """What a cell's process counted, if it came to its end."""
+    asked: Session | None = None
+    """What it asked language models; None where it may ask none."""
 
 
 async def execute(
@@ -159,7 +162,7 @@ class _Running:
             "device": "cuda" if gpus else "cpu", "processes": max(1, len(gpus)),
             "folder": str(self._seen), "entry": job.entry, "cache": str(self._kernel.config.cache),
             "datasets": script.views, "artifacts": script.artifacts, "pretrained": script.pretrained,
-            "scorers": list(script.scorers),
+            "scorers": list(script.scorers), "subjects": list(job.subjects), "llm": str(self._kernel.questions),
             "checkpoint_bytes": settings.checkpoint_bytes, "artifact_bytes": settings.artifact_bytes})
 
     async def _listen(self, request: str) -> None:

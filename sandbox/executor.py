@@ -21,13 +21,13 @@ from sandbox.isolation.probe import isolation_of
 from sandbox.isolation.scratch import sweep
 from sandbox.job import Job, Outcome, Slots
 from sandbox.monitor import Meter
-from sandbox.packages.store import Overlay
 from sandbox.pool import Pool
 from sandbox.running import Runner, scoring_folder
 from sandbox.scorer_tasks import tasks_of
 from sandbox.scorers import read_frozen
 from sandbox.scoring import read_sealed
 from sandbox.settings import SandboxSettings
+from sandbox.subjects import Subjects
 
 T = TypeVar("T")
 
@@ -45,18 +45,15 @@ class LocalExecutor:
     def __init__(
         self, slots: int, views: Path, *, labels: Path, settings: SandboxSettings, cache: Path,
         gpus: GpuLeases | None = None, pretrained: Mapping[str, Path] | None = None,
-        secret: Iterable[Path] = (), scorers: Path | None = None,
+        secret: Iterable[Path] = (), scorers: Path | None = None, subjects: Subjects | None = None,
     ) -> None:
         one_at_a_time()  # what code left is read in several threads
         self.slots = slots
         sweep()
-        self.packages: Overlay | None = None
-        """What was installed for the run; to be set before its first job."""
         self.isolation = isolation_of(settings)
         """How code runs here."""
         config = KernelConfig(settings, self.isolation, cache.absolute(),
-                              secret=tuple(path.absolute() for path in (labels, *secret)),
-                              packages=lambda: self.packages.folder if self.packages else None)
+                              secret=tuple(path.absolute() for path in (labels, *secret)))
         shutil.rmtree(scoring_folder(config), ignore_errors=True)
         self._settings, self._scorers = settings, scorers
         self._gpus = gpus or open_leases(settings, cuda_visible_devices())
@@ -66,7 +63,9 @@ class LocalExecutor:
         self._runner = Runner(
             slots, config, views, scorers=scorers, pretrained=models, gpus=self._gpus, pool=self._pool,
             collector=Collector(labels, config.cache, settings.artifact_bytes, self.grade),
-            meter=Meter(self._gpus.nvml, alone=self._gpus.alone))
+            meter=Meter(self._gpus.nvml, alone=self._gpus.alone), subjects=subjects)
+        self.subjects = subjects
+        """Language models that experiments may ask; closed with the executor."""
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
 
@@ -84,7 +83,7 @@ class LocalExecutor:
     @property
     def ground(self) -> str:
         """What values depend on besides code, data and seed (`Executor.ground`). Raises `ExecutorError`."""
-        return ground_of(self._settings, self._gpus.devices, self.packages)
+        return ground_of(self._settings, self._gpus.devices)
 
     async def run(self, job: Job) -> Outcome:
         if job.cells:
@@ -104,6 +103,8 @@ class LocalExecutor:
             await asyncio.wait(set(self._running))
         await self._pool.close()
         await self._gpus.close()
+        if self.subjects is not None:
+            await self.subjects.close()
 
     async def _held(self, work: Callable[[], Coroutine[Any, Any, T]], *, alone: bool = False) -> T:
         """Do some work while holding a slot."""

@@ -99,6 +99,10 @@ class Result:
     """Most memory on leased GPUs, summed over them; None without one, or where the driver does not tell."""
     resumed: bool = False
     """Whether a checkpoint of an earlier attempt was at hand: then `seconds` are not those of the whole."""
+    asked: dict[str, int] = field(default_factory=dict[str, int])
+    """Language model -> questions that it answered, those out of the record included."""
+    exchanges_sha256: str | None = None
+    """Of exchanges.jsonl, which names each of them; None where nobody was asked, and of a job of cells."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +186,11 @@ class Job:
     """Those of `cells` that were executed before and failed: not run again, and counted as what they are."""
     cut: Mapping[Cell, Path] = field(default_factory=dict[Cell, Path])
     """Folders of earlier executions of `cells` that ran into a limit, whose checkpoints `lab.restore` finds."""
+    subjects: tuple[str, ...] = ()
+    """Language models that the code may ask."""
+    key: str = ""
+    """What its exchanges with them are kept under; of a job of cells each has its own, in `keys`."""
+    keys: Mapping[Cell, str] = field(default_factory=dict[Cell, str])
     took: Took = leave_it
     leave_out: bool = True
     """Whether the seconds that cells are expected to take decide that some are left out, and tighten their limits.

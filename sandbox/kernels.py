@@ -132,6 +132,11 @@ class Kernel:
             return frozenset((self._scratch.tmp / "loaded").read_text(encoding="utf-8").split())
         return frozenset()
 
+    @property
+    def questions(self) -> Path:
+        """Where a socket lies on which code asks language models; the kernel sees it and cannot change it."""
+        return self._scratch.root / "llm"
+
     def write_job(self, job: dict[str, Any]) -> None:
         """Write the job file, which `lab` reads (`lab._job.JobFile`)."""
         self._scratch.job.write_text(json.dumps(job), encoding="utf-8")

@@ -10,12 +10,14 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from record.nouns.data import Measurement, Scorer
 from record.nouns.nodes import Failure
+from sandbox.citing import attribute
 from sandbox.collecting import Collector, ran
 from sandbox.errors import ExecutorError, GpuError, SubmissionRefused
 from sandbox.execution import Execution, Script, execute
@@ -31,6 +33,7 @@ from sandbox.results import failure_of
 from sandbox.scorer_tasks import ENTRY, Task, lay_out, read_scores, tasks_of
 from sandbox.scorers import read_frozen
 from sandbox.scoring import read_submitted
+from sandbox.subjects import Session, Subjects, serving
 from sandbox.workspace import prepare_workspace
 
 
@@ -56,6 +59,7 @@ class Runner:
     gpus: GpuLeases
     meter: Meter
     pool: Pool
+    subjects: Subjects | None = None
 
     async def run(self, job: Job) -> Outcome:
         """Run a script that does all at once. Raises `ExecutorError`, `TooLate`."""
@@ -92,6 +96,8 @@ class Runner:
                 reason = await monitor.last(execution.seconds)
                 if reason is not None:
                     execution = replace(execution, failure=Failure(kind="hopeless", message=reason))
+            if execution.asked is not None:
+                execution = await asyncio.to_thread(self._attributed, script, execution, execution.asked)
             scorers = await asyncio.to_thread(read_frozen, self.scorers)
             if script.job.mode == "experiment" and execution.failure is None and scorers:
                 execution = await self._evaluated(script, execution, scorers)
@@ -138,15 +144,32 @@ class Runner:
         self, kernel: Kernel, lease: Lease, script: Script, *, source: str, monitor: Monitor | None, usage: Usage,
     ) -> Execution:
         """Run a script in a kernel that was started, which lives on where the script is a cell."""
-        limits = limits_of(self.config.settings, slots=1 if script.job.alone else self.slots)
-        async with self.meter.follow(kernel.pid, lease, usage):
+        limits, job = limits_of(self.config.settings, slots=1 if script.job.alone else self.slots), script.job
+        asked = Session(self.subjects, job.key, job.subjects) if self.subjects is not None and job.subjects else None
+        async with AsyncExitStack() as around:
+            await around.enter_async_context(self.meter.follow(kernel.pid, lease, usage))
+            if asked is not None:
+                await around.enter_async_context(serving(asked, kernel.questions))
             began = time.monotonic()
             try:
                 execution = await execute(
                     kernel, script, source, limits=limits, timeout=script.job.timeout, monitor=monitor)
             except Exception as error:  # noqa: BLE001  a kernel says what its code makes it say
                 execution = Execution(time.monotonic() - began, failure_of(error), Transcript(1000))
-        return replace(execution, peak_host_bytes=usage.host or None, peak_gpu_bytes=usage.gpu)
+        if asked is not None and asked.fatal is not None:
+            raise asked.fatal
+        return replace(execution, peak_host_bytes=usage.host or None, peak_gpu_bytes=usage.gpu, asked=asked)
+
+    def _attributed(self, script: Script, execution: Execution, asked: Session) -> Execution:
+        """The execution once what it hands in was read off the answers that it cites."""
+        if asked.spent:
+            return replace(execution, failure=Failure(kind="budget", message=asked.spent))
+        try:
+            told = attribute(script.folder, self.collector.labels, self.views, asked)
+            execution.transcript.add("stderr", "".join(f"{line}\n" for line in told))
+        except SubmissionRefused as error:
+            execution = replace(execution, failure=execution.failure or failure_of(error))
+        return execution
 
     # --- frozen scorers, in kernels of their own ----------------------------------------------------------------------
 

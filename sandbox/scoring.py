@@ -28,8 +28,10 @@ MAX_SUBMISSIONS = 20_000
 ARTIFACT_BYTES = 2**40
 """Largest artifact that is hashed; what may be submitted is `SandboxSettings.artifact_bytes`."""
 _SUM_TOLERANCE = 1e-2
-_INDEX = "submissions.jsonl"
+INDEX = "submissions.jsonl"
 _SEALED_INDEX = "sealed/index.jsonl"
+AGREEMENT = "_agreement"
+"""What the name of a model's agreement with labels ends in, after that of what it graded."""
 
 
 class Submission(BaseModel):
@@ -37,16 +39,19 @@ class Submission(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    file: str = Field(pattern=r"^[0-9a-f]{1,40}\.(npz|bin)$")
+    file: str = Field(pattern=r"^[0-9a-f]{1,40}\.(npz|bin|json)$")
     dataset: str = Field(pattern=rf"^{NAME.pattern}$")
     split: Literal["validation", "test"]
     condition: str = Field(min_length=1, max_length=200)
     step: int | None = Field(default=None, ge=-MOST_STEPS, le=MOST_STEPS)
-    kind: Literal["predictions", "probabilities", "logits", "artifact"]
-    name: str = Field(default="artifact", pattern=rf"^{NAME.pattern}$", description="of an artifact, as it was given")
+    kind: Literal["predictions", "probabilities", "logits", "artifact", "answers", "judged"]
+    name: str = Field(default="artifact", pattern=rf"^{NAME.pattern}$", description=(
+        "of an artifact, as it was given; of what a model grades, the metric's"))
+    read: str = Field(default="", max_length=100, description="how answers are read (`sandbox.citing`)")
+    unread: int = Field(default=0, ge=0, description="rows of which no answer could be read")
     packed: bool = Field(default=False, description="whether an artifact is a folder, put into one archive")
     grade: Grade | None = None
-    """Written by us when it is sealed; what the code says of it counts for nothing."""
+    """Written by us, when it is sealed or cites answers; code can only say less of it, `judged` or `unattributed`."""
 
     @field_validator("condition")
     @classmethod
@@ -137,8 +142,9 @@ def values_of(folder: Path, place: str, submission: Submission, labels: Path) ->
 def read_submitted(folder: Path, grade: Grade) -> list[Submission]:
     """What an attempt submitted, with the grades that its values will have. Raises `SubmissionRefused`."""
     of_artifacts = "evaluated" if grade == "scored" else grade
-    return [submission.model_copy(update={"grade": of_artifacts if submission.kind == "artifact" else grade})
-            for submission in read_index(folder, _INDEX)]
+    return [submission.model_copy(update={"grade": submission.grade if submission.grade in ("judged", "unattributed")
+                                          else of_artifacts if submission.kind == "artifact" else grade})
+            for submission in read_index(folder, INDEX)]
 
 
 def score_submissions(
@@ -162,7 +168,7 @@ def seal(folder: Path, labels: Path, *, grade: Grade = "computed") -> dict[str, 
     tests = [submission for submission in read_submitted(folder, grade) if submission.split == "test"]
     if not tests:
         return {}
-    others = [submission for submission in read_index(folder, _INDEX) if submission.split != "test"]
+    others = [submission for submission in read_index(folder, INDEX) if submission.split != "test"]
     _measurements(folder, "submissions", tests, labels=labels, seed=0)
     for submission in tests:
         if submission.kind == "artifact":
@@ -170,7 +176,7 @@ def seal(folder: Path, labels: Path, *, grade: Grade = "computed") -> dict[str, 
     (folder / "sealed").mkdir()
     for submission in tests:
         (folder / "submissions" / submission.file).rename(folder / "sealed" / submission.file)
-    for index, listed in ((_SEALED_INDEX, tests), (_INDEX, others)):
+    for index, listed in ((_SEALED_INDEX, tests), (INDEX, others)):
         write_whole(folder, index, "".join(json.dumps(submission.model_dump()) + "\n" for submission in listed))
     return {name: _sha256(folder, name) for name in [*(submission.file for submission in tests), "index.jsonl"]}
 
@@ -200,7 +206,7 @@ def sealed_predictions(
     """
     sealed = read_sealed(folder, expected)
     for submission in sealed:
-        if submission.kind != "artifact" and submission.step is None:
+        if submission.kind not in ("artifact", "judged") and submission.step is None:
             yield submission, *_measured(folder, "sealed", submission, sealed, labels=labels)
 
 
@@ -214,7 +220,7 @@ def _measured(
 
     def others(condition: str) -> Array | None:
         for one in beside:
-            if one.kind != "artifact" and (one.dataset, one.split, one.step, one.condition) == (
+            if one.kind not in ("artifact", "judged") and (one.dataset, one.split, one.step, one.condition) == (
                     submission.dataset, submission.split, submission.step, condition):
                 return Seen(one.kind, *values_of(folder, place, one, labels)).predicted
         return None
@@ -244,6 +250,9 @@ def _measurements(
     for submission in submissions:
         if submission.kind == "artifact":
             continue
+        if submission.kind == "judged":
+            measurements += _judged(folder, place, submission, seed)
+            continue
         values, truth, more = _measured(folder, place, submission, submissions, labels=labels)
         for name, value in score(submission.kind, values, truth, more).items():
             if not abs(value) <= LARGEST:
@@ -251,6 +260,19 @@ def _measurements(
                                         f"the {submission.kind} hold values that are far too large")
             measurements.append(submission.measurement(name, value, seed=seed))
     return tuple(measurements)
+
+
+def _judged(folder: Path, place: str, submission: Submission, seed: int) -> Iterator[Measurement]:
+    """What a model graded, on the whole, and its agreement with labels of dev. Raises `SubmissionRefused`."""
+    with (read_as(f"{submission.where} cites no answers", SubmissionRefused),
+          open_regular(folder, f"{place}/{submission.file}", FILE_BYTES) as file,
+          np.load(file, allow_pickle=False) as archive):
+        judged: Array = archive["judged"]
+        value, agreement = float(judged.mean()), float(archive["agreement"][0])
+    if not abs(value) <= LARGEST:
+        raise SubmissionRefused(f"{submission.where}: its {submission.name} is not finite")
+    yield submission.measurement(submission.name, value, seed=seed)
+    yield submission.measurement(f"{submission.name}{AGREEMENT}", agreement, seed=seed)
 
 
 def _sha256(folder: Path, name: str) -> str:

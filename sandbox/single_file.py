@@ -6,7 +6,7 @@ import ast
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,10 +17,10 @@ from sandbox.datasets import Sources, files_of, materialise, registry
 from sandbox.errors import ExecutorError
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome
-from sandbox.packages.of_run import RunPackages
 from sandbox.pretrained import pretrained_of, provide
 from sandbox.scorers import freeze, scorers_of
 from sandbox.settings import SandboxSettings
+from sandbox.subjects import Subjects
 
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")
 """A path below the folder of a file, as a source writes it out."""
@@ -31,9 +31,9 @@ _SMALL = 1_000_000
 async def run_file(
     path: Path, *, timeout: float | None = None, seed: int = 0, folder: Path | None = None,
     settings: SandboxSettings | None = None, sources: Sources | None = None,
-    cells: Mapping[Cell, Setting] | None = None,
+    cells: Mapping[Cell, Setting] | None = None, subjects: Callable[[Path], Subjects | None] = lambda _: None,
 ) -> Outcome:
-    """What came of the file. Raises `ExecutorError`, `PackageError`.
+    """What came of the file. Raises `ExecutorError`.
 
     `timeout` is in seconds of wall clock. It runs in `folder`, which is kept, or in a temporary one. Modules that the
     file imports and that lie beside it come along, and text files beside it whose paths stand in a source as strings;
@@ -66,14 +66,14 @@ async def run_file(
                 freeze(name, place, around / "scorers")
         pretrained = {str(model): provide(model, around / "pretrained")
                       for model in pretrained_of(chosen.pretrained) if model.id in strings}
-        packages = RunPackages(chosen).overlay()
         executor = LocalExecutor(
             1, around / "views", labels=around / "labels", settings=chosen, cache=around / "cache",
-            pretrained=pretrained, secret=files_of(known), scorers=around / "scorers")
-        executor.packages = packages
+            pretrained=pretrained, secret=files_of(known), scorers=around / "scorers", subjects=subjects(around))
         return await executor.run(Job(
             name=path.name, folder=folder or around / "job", source=source, entry=path.name, seed=seed,
             timeout=timeout or chosen.timeout, datasets=names, cells=tuple(cells or ()), settings=cells or {},
+            subjects=executor.subjects.names if executor.subjects is not None else (), key=path.name,
+            keys={one: str(one) for one in cells or ()},
         ))
     finally:
         if executor is not None:

@@ -12,6 +12,7 @@ from literature.lookup import Literature
 from models.budget import Budget
 from models.client import ModelClient, Models
 from models.errors import ModelError
+from models.settings import SubjectSettings
 from record.events.running import Limited
 from record.events.searching import Decided, Stepped, WorkDone
 from record.fold.state import RunState
@@ -25,7 +26,6 @@ from record.reading import RecordError
 from record.unexpected import MOST, frames_of
 from sandbox.datasets import Sources, registry
 from sandbox.job import Executor
-from sandbox.packages.of_run import RunPackages
 from sandbox.results import failure_of
 from search.settings import RETRY_FACTOR, SearchSettings
 from search.signals import Signals
@@ -56,11 +56,11 @@ class Bench:
     network: bool = False
     """Whether experiments reach the network."""
     packages: tuple[str, ...] = ()
-    """Importable packages with versions, as prompts name them, without those that are installed for the run."""
-    more_packages: RunPackages | None = None
-    """Finds and installs these; None: nothing can be installed."""
+    """Importable packages with versions, as prompts name them."""
     pretrained: tuple[str, ...] = ()
     """Models that `lab.pretrained` finds, as OWNER/NAME@REVISION."""
+    subjects: Mapping[str, SubjectSettings] = field(default_factory=dict[str, SubjectSettings])
+    """Language models that experiments may ask, where the plan names them."""
     literature: Callable[[], AbstractAsyncContextManager[Literature]] | None = None
     """Opens the catalogues of published works; None: none may be asked."""
     notice: str = ""
@@ -93,12 +93,6 @@ class Bench:
         return self.state.data_plan
 
     @property
-    def importable(self) -> tuple[str, ...]:
-        """Packages with versions, as prompts name them: what was installed for the run, and what is there."""
-        installed = self.state.installed.packages if self.state.installed is not None else {}
-        return (*(f"{name} {version}" for name, version in installed.items()), *self.packages)
-
-    @property
     def facts(self) -> tuple[DatasetFacts, ...]:
         return self.state.datasets
 
@@ -114,7 +108,11 @@ class Bench:
         """The documentation of `lab`, as prompts show it."""
         import sandbox
 
-        return (Path(sandbox.__path__[0]) / "kernel_side" / "lab" / "REFERENCE.md").read_text()
+        place = Path(sandbox.__path__[0]) / "kernel_side" / "lab"
+        text = (place / "REFERENCE.md").read_text()
+        if self.state.data_plan is None or not self.state.data_plan.subjects:
+            return text
+        return text.replace("\n## plots.py", (place / "SUBJECTS.md").read_text() + "\n## plots.py")
 
 
 def enter(bench: Bench, node: str, step: NodeStep) -> None:
@@ -149,6 +147,12 @@ def limit(recorder: Recorder, reason: str) -> None:
     state = recorder.state
     if state.limited is None and state.released is None and state.version == 1:
         recorder.append(Limited(reason=reason))
+
+
+def note_spent(bench: Bench, failure: Failure | None) -> None:
+    """Record that the run reached a limit, if code failed since the budget of subjects is spent."""
+    if failure is not None and failure.kind == "budget":
+        limit(bench.recorder, failure.message)
 
 
 def numbered(recorder: Recorder, action: Work) -> int:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from models.client import ModelClient
 from models.errors import ContextTooLong, ImagesRefused, ModelConfigError, ModelError
+from models.prices import in_words as price_in_words
 from models.roles.assessing import FEEDBACK, FeedbackInputs
 from models.roles.coding import CODE, CodeInputs, Study
-from models.roles.planning import PLAN, AmendedPlan, CatalogueEntry, PlanInputs
+from models.roles.planning import PLAN, AmendedPlan, CatalogueEntry, PlanInputs, SubjectEntry
 from models.roles.protocol import ProtocolReviewInputs
+from models.settings import SubjectSettings
 from record.errors import ExpectedFailure
 from record.estimands import hypothesis_faults
 from record.events.searching import Prepared
+from record.fold.state import RunState
 from record.folder import write_file
 from record.ladder import RUNGS
 from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, Scorer
@@ -26,7 +29,6 @@ from sandbox.data.splits import SHARES
 from sandbox.datasets import Bundled, Sources, catalogue, materialise
 from sandbox.formulas import can, declared, formula, formula_faults, keep, written
 from sandbox.metrics import METRICS
-from sandbox.packages.of_run import RunPackages
 from sandbox.scorers import describe_scorer, freeze, read_scorer
 from stages.bench import Bench, do_work
 from stages.briefs import GOALS
@@ -63,12 +65,10 @@ async def prepare(bench: Bench) -> None:
         facts = [one.model_copy(update={"scorer": describe_scorer(scorers[one.name])}) if one.name in scorers else one
                  for one in facts]
         await check_room(bench, Study(idea=bench.idea, data_plan=plan, facts=tuple(facts)))
-        installed = await to_thread(
-            bench.more_packages.install, plan.packages, bench.folder.packages) if bench.more_packages else None
         keep(plan.metrics, bench.folder.labels)
         write_file(bench.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
         bench.recorder.append(Prepared(
-            data_plan=plan, datasets=tuple(facts), scorers=tuple(scorers.values()), installed=installed))
+            data_plan=plan, datasets=tuple(facts), scorers=tuple(scorers.values())))
 
     await do_work(bench, "prepare", work)
 
@@ -82,12 +82,12 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
     known = tuple(_entry(one, scorers.get(one.name)) for one in entries)
     metrics = dict.fromkeys((*METRICS, *(metric.name for one in scorers.values() for metric in one.metrics)))
     planner = Planner(client, PlanInputs(
-        idea=bench.idea, catalogue=known, metrics=tuple(metrics), node_seconds=bench.node_seconds,
+        idea=bench.idea, catalogue=known, subjects=entries_of(bench.subjects),
+        subject_budget=in_words(bench.state), metrics=tuple(metrics), node_seconds=bench.node_seconds,
         retry_seconds=bench.retry_seconds, run_seconds=bench.run_seconds, rate=bench.state.rate,
         device=bench.device, shares=SHARES, context=lines_of(bench.state.context),
-        prior=prior.papers if prior is not None else (), common=common_to(prior),
-        packages=bench.more_packages.names if bench.more_packages else ()),
-        scorers=scorers, order=bench.search.order, packages=bench.more_packages)
+        prior=prior.papers if prior is not None else (), common=common_to(prior)),
+        scorers=scorers, order=bench.search.order)
     given, complaints = bench.state.started.plan, ()
     if given is None:
         plan, complaints = await planner.ask(PLANS, fatal=ContextTooLong)
@@ -106,6 +106,21 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
         planner.amend if given is None else None)
 
 
+def entries_of(subjects: Mapping[str, SubjectSettings]) -> tuple[SubjectEntry, ...]:
+    """The language models that experiments may ask, as the planner is told of them."""
+    return tuple(SubjectEntry(
+        name=name, model=one.model, description=one.description, context_tokens=one.context_tokens,
+        price=price_in_words(one.settings), calls=f"{one.concurrency} calls at a time" + (
+            f", {one.requests_a_minute:g} a minute" if one.requests_a_minute is not None else ""))
+        for name, one in subjects.items())
+
+
+def in_words(state: RunState) -> str:
+    """What subjects may take together; empty where nothing was set."""
+    usd, tokens = state.setting("budget.subject_usd"), state.setting("budget.subject_tokens")
+    return " and ".join(filter(None, (f"${usd:.2f}" if usd else "", f"{tokens} tokens" if tokens else "")))
+
+
 @dataclass(frozen=True)
 class Planner:
     """Asks for a data plan until it can be carried out, and shows what is wrong with the one before."""
@@ -114,7 +129,6 @@ class Planner:
     inputs: PlanInputs
     scorers: Mapping[str, Scorer]
     order: str
-    packages: RunPackages | None = None
 
     async def ask(
         self, tries: int, *, before: DataPlan | None = None, findings: tuple[ProtocolFinding, ...] = (),
@@ -138,9 +152,8 @@ class Planner:
             if plan is None:
                 complaints = (UNREADABLE,)
                 continue
-            complaints = faults_of(plan, known, scorers=self.scorers, anchors=self.inputs.idea.anchors)
-            if self.packages is not None:
-                complaints = (*complaints, *await to_thread(self.packages.faults, plan.packages))
+            complaints = faults_of(plan, known, scorers=self.scorers, anchors=self.inputs.idea.anchors,
+                                   subjects=[one.name for one in self.inputs.subjects])
             silent, before = unanswered(plan, self.inputs.common, titles), plan
             if silent and left and not told:
                 complaints, told = (*complaints, *map(complaint_of, silent)), True
@@ -196,7 +209,7 @@ async def check_room(bench: Bench, study: Study) -> None:
     shared = {name: getattr(study, name) for name in Study.model_fields}
     code = CodeInputs(
         **shared, stage="preliminary", kind="draft", goal=GOALS["preliminary"], node_seconds=bench.node_seconds,
-        device=bench.device, network=bench.network, lab_reference=bench.lab_reference, packages=bench.importable,
+        device=bench.device, network=bench.network, lab_reference=bench.lab_reference, packages=bench.packages,
         pretrained=bench.pretrained)
     judged = FeedbackInputs(
         **shared, stage="preliminary", kind="draft", plan="", varies="", code={}, measurements=())
@@ -214,7 +227,7 @@ SPLITS = ("train", "dev", "validation", "test")
 
 def faults_of(
     plan: DataPlan, catalogue: Mapping[str, CatalogueEntry], *, scorers: Mapping[str, Scorer] | None = None,
-    anchors: Sequence[GivenAnchor] = (),
+    anchors: Sequence[GivenAnchor] = (), subjects: Collection[str] = (),
 ) -> tuple[str, ...]:
     """What is wrong with a plan, one sentence each; empty when it can be carried out.
 
@@ -222,19 +235,22 @@ def faults_of(
     """
     known = {use.name: catalogue[use.name] for use in plan.datasets if use.name in catalogue}
     of_plan = {name: one for name, one in (scorers or {}).items() if name in known}
-    found = (*_shape(plan, catalogue), *_metrics(plan, known, of_plan), *tuning_faults(plan, anchors))
+    unknown = (f"there is no subject {name!r} to ask; there are: {', '.join(subjects) or 'none'}"
+               for name in plan.subjects if name not in subjects)
+    found = (*_shape(plan, catalogue), *unknown, *_metrics(plan, known, of_plan), *tuning_faults(plan, anchors))
     if not found:
         found = (*hypothesis_faults(with_worst(plan, of_plan)), *_clusters(plan, known))
     return found
 
 
 def given_faults(
-    plan: DataPlan, idea: Idea, sources: Sources, places: Mapping[str, str], seed: int
+    plan: DataPlan, idea: Idea, sources: Sources, places: Mapping[str, str], seed: int,
+    subjects: Collection[str] = (),
 ) -> tuple[str, ...]:
     """What is wrong with a plan that a person gives; `places` are those of the scorers. Raises `DatasetError`."""
     scorers = {name: read_scorer(name, place)[0] for name, place in places.items()}
     known = {one.name: _entry(one, scorers.get(one.name)) for one in catalogue(sources, seed=seed)}
-    return faults_of(plan, known, scorers=scorers, anchors=idea.anchors)
+    return faults_of(plan, known, scorers=scorers, anchors=idea.anchors, subjects=subjects)
 
 
 def _shape(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[str]:

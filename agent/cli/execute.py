@@ -6,12 +6,14 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
+from agent.budget import check_subjects, subjects_of
 from agent.cli.checks import check_isolation
 from agent.cli.commands import Execute
 from agent.cli.edge import DONE, FAILED, say
@@ -43,10 +45,12 @@ def execute(asked: Execute) -> int:
     chosen = dict(map(_hyperparameter, asked.setting or ()))
     settings = compose(config=asked.config, flags=asked.flags)
     check_isolation(settings.sandbox)
+    check_subjects(settings)
     for warning in survey(settings):
         say(warning)
     outcome = asyncio.run(run_file(
-        file, timeout=limit, seed=settings.seed, settings=settings.sandbox, sources=sources_of(settings), cells={
+        file, timeout=limit, seed=settings.seed, settings=settings.sandbox, sources=sources_of(settings),
+        subjects=partial(subjects_of, settings), cells={
             Cell(dataset=dataset, arm=arm, level=level, seed=settings.seed): chosen
             for dataset in _words(asked.on) for arm, level in map(_condition, _words(asked.cells))}))
     answer({

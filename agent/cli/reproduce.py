@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
+from agent.budget import subjects_of
 from agent.cli.checks import check_isolation
 from agent.cli.edge import DONE, FINDINGS, say
 from agent.cli.paper_commands import Reproduce
@@ -24,13 +25,12 @@ from agent.environment import machine_of
 from agent.settings import Settings, override
 from inspector.text import duration
 from record.errors import WrongUse
+from record.exchanges import copy_exchanges
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.machine import unlike as machines_unlike
 from sandbox.datasets import files_of
 from sandbox.executor import LocalExecutor
-from sandbox.packages.of_run import again
-from sandbox.packages.store import Overlay
 from stages.evidence.agreement import Number, Reproduction
 from stages.evidence.reproduction import Place, chosen, lay_out_data
 from stages.evidence.reproduction import reproduce as reproduce_nodes
@@ -45,10 +45,9 @@ def reproduce(asked: Reproduce) -> int:
         raise WrongUse(f"{run} was cut off before it had a data plan: there is nothing to execute again")
     settings = override(state.started.settings, state.overrides | asked.flags)
     check_isolation(settings.sandbox)
-    packages = again(state.installed, RunFolder(run).packages, settings.sandbox)
     nodes = [one.id for one in chosen(state, tuple(asked.node or ()), limit=asked.limit)]
     scratch, began = _scratch(run), time.monotonic()
-    found = asyncio.run(_reproduced(state, nodes, settings, RunFolder(run), scratch, packages))
+    found = asyncio.run(_reproduced(state, nodes, settings, RunFolder(run), scratch))
     # what came out otherwise is kept, to be looked into
     for folder in [scratch] if found.good else [scratch / name for name in ("data", "cache", "control")]:
         shutil.rmtree(folder, ignore_errors=True)
@@ -61,19 +60,20 @@ def reproduce(asked: Reproduce) -> int:
 
 
 async def _reproduced(
-    state: RunState, names: Sequence[str], settings: Settings, run: RunFolder, scratch: Path, packages: Overlay | None
+    state: RunState, names: Sequence[str], settings: Settings, run: RunFolder, scratch: Path
 ) -> Reproduction:
     sources, copy = sources_of(settings), RunFolder(scratch)
     has_pretrained = (run.root / "data" / "pretrained").is_dir()
     executor: LocalExecutor | None = None
     try:
         datasets = await asyncio.to_thread(lay_out_data, state, run, copy, sources)
+        await asyncio.to_thread(copy_exchanges, run.root, scratch)
         executor = LocalExecutor(
             settings.search.num_workers, copy.views, labels=copy.labels, settings=settings.sandbox,
             cache=copy.cache, pretrained=provided(settings, run if has_pretrained else copy),
-            secret=(*files_of(sources), run.labels), scorers=copy.scorers)
-        executor.packages = packages
-        place = Place(run, copy, executor, settings.sandbox.timeout, datasets)
+            secret=(*files_of(sources), run.labels), scorers=copy.scorers,
+            subjects=subjects_of(settings, scratch, replay=True))
+        place = Place(run, copy, executor, settings.sandbox.timeout, datasets, settings.subjects)
         return await reproduce_nodes(
             state, [state.nodes[name] for name in names], place, unlike=unlike(state, settings),
             tell=lambda one, done, of: say(f"{done}/{of}: {one.node} ({one.kind}, seed {one.seed}) in "

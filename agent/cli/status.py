@@ -57,7 +57,7 @@ def state_of(path: Path) -> RunState:
 
 def status(asked: Status) -> int:
     events, run = events_of(asked.run), asked.run
-    found = status_of(str(run), events, process_on(run), now=time.time(), last=8)
+    found = status_of(str(run), events, process_on(run), now=time.time(), last=8, folder=run)
     found = found.model_copy(update={"ahead": ahead_of(fold(events))})
     if asked.json:
         print(found.model_dump_json(indent=1))

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from inspector.render import subject_lines
 from inspector.tree import StageRows
 from inspector.web.drawing import WIDE, Interval, drawn, intervals
 from inspector.web.forms import OF_NODES, actions
@@ -75,7 +76,7 @@ class RunPieces:
             yield self._piece(f"report-{stage.stage}", "reports", run.name, self._report(stage.stage))
         yield self._piece("tuned", "reports", run.name, tree.tuning)
         yield self._piece("cost", "costs", status.cost, status.code_seconds, status.roles, status.budget,
-                          status.cells)
+                          status.cells, subject_lines(status.subjects) if status.subjects is not None else [])
         yield self._piece("happened", "events", status.last_events)
         yield self._piece("asked", "events", run.name, tuple(reversed(run.state.steered[-50:])), OF_NODES)
         yield self._piece("judgement", "paper", run.name, run.state.released, run.state.assessed, run.state.version)

@@ -65,7 +65,8 @@ class Watched:
             return self.version
 
     def status(self) -> Status:
-        return status_in(self.name, self.state, tuple(self._latest), self._follower.process, now=time.time())
+        return status_in(self.name, self.state, tuple(self._latest), self._follower.process, now=time.time(),
+                         folder=self.folder)
 
     def tree(self) -> Tree:
         """The tree, made once for each version."""

@@ -45,9 +45,22 @@ class CatalogueEntry(Frozen):
     scorer: str = Field(default="", description="what a frozen scorer of the user's computes there, in words")
 
 
+class SubjectEntry(Frozen):
+    """A language model that experiments may ask."""
+
+    name: str
+    model: str
+    description: str = ""
+    context_tokens: int | None = None
+    price: str = ""
+    calls: str = Field(default="", description="how many may be under way, and go out in a minute")
+
+
 class PlanInputs(Frozen):
     idea: Idea
     catalogue: tuple[CatalogueEntry, ...]
+    subjects: tuple[SubjectEntry, ...] = ()
+    subject_budget: Annotated[str, Circumstance("")] = Field(default="", description="what they may take together")
     metrics: tuple[str, ...] = Field(description="metrics that we compute from submitted predictions")
     node_seconds: Seconds
     device: Annotated[str, Circumstance("")] = "cpu"
@@ -55,7 +68,6 @@ class PlanInputs(Frozen):
     run_seconds: Annotated[float, Circumstance(0.0)] = Field(default=0.0, description="limit of the run; 0: unknown")
     rate: Measured = None
     shares: dict[str, float] = Field(default_factory=dict, description="share of a dataset's examples by split")
-    packages: tuple[str, ...] = Field(default=(), description="that the plan may ask for; none: what is there must do")
     context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
     prior: tuple[PriorPaper, ...] = Field(default=(), description="what the closest papers used")
     common: tuple[PriorRow, ...] = Field(default=(), description="what two of them or more used")

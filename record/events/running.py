@@ -12,6 +12,7 @@ from record.nouns.decisions import CallKey, Spending, Usage
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.nodes import NodeKind, StageName
+from record.nouns.subjects import SubjectUse
 
 FORMAT = 3
 """Of the records that this version writes and reads. Whoever changes what is stored takes the next number."""
@@ -138,7 +139,15 @@ class Collected(Frozen):
     bytes: int = Field(default=0, ge=0, description="that are free then")
 
 
-RunEvent = Started | Resumed | Branched | Commanded | Unheeded | Limited | Paused | Recovered | Collected | Ended
+class SubjectsAsked(Frozen):
+    """What experiments had asked language models when a step of the run began (`record.exchanges` has each)."""
+
+    type: Literal["subjects_asked"] = "subjects_asked"
+    uses: tuple[SubjectUse, ...]
+
+
+RunEvent = (Started | Resumed | Branched | Commanded | Unheeded | Limited | Paused | Recovered | Collected
+            | SubjectsAsked | Ended)
 
 
 class Answered(Frozen):

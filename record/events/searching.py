@@ -23,7 +23,6 @@ from record.nouns.nodes import (
     StageSummary,
     Verdict,
 )
-from record.nouns.packages import Installed
 from record.nouns.protocol import ReviewedFinding
 
 
@@ -160,7 +159,6 @@ class Prepared(Frozen):
     data_plan: DataPlan
     datasets: tuple[DatasetFacts, ...]
     scorers: tuple[Scorer, ...] = Field(default=(), description="frozen for datasets of the plan")
-    installed: Installed | None = Field(default=None, description="packages, where settings or plan ask for any")
 
 
 class Decided(Frozen):

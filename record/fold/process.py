@@ -41,6 +41,8 @@ def apply_process(state: RunState, event: running.RunEvent, at: float) -> None:
             state.unheeded += event.number
         case running.Collected():
             _collected(state, event)
+        case running.SubjectsAsked():
+            state.subjects = event.uses
 
 
 def add_model(state: RunState, model: str) -> None:

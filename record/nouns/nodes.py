@@ -60,8 +60,9 @@ or a plotting script; `waiting`: it needs a free slot; `running`, `plotting`: it
 
 ErrorClass = Literal[
     "syntax", "import", "shape", "memory", "timeout", "died", "no measurement", "figure", "no answer", "hopeless",
-    "suspect", "killed", "nothing left", "diverged", "other"]
-"""`no answer`: the model wrote nothing usable; `nothing left`: it was free to say that nothing is worth trying, and
+    "suspect", "killed", "nothing left", "diverged", "budget", "other"]
+"""`budget`: none was left for the language models that it asks; `no answer`: the model wrote nothing usable; `nothing
+left`: it was free to say that nothing is worth trying, and
 said so; `hopeless`: we ended the code, since it could not come to anything; `diverged`: a value was not finite;
 `suspect`: it ran, but its numbers cannot be trusted (docs/honesty.md); `killed`: a person ended it."""
 
@@ -94,6 +95,8 @@ class CellRun(Frozen):
     peak_host_bytes: int | None = Field(default=None, description="None: not measured")
     peak_gpu_bytes: int | None = Field(default=None, description="None: no GPU, or unknown")
     resumed: bool = Field(default=False, description="whether it went on from a checkpoint of an earlier execution")
+    asked: dict[str, int] = Field(default={}, description="language model -> questions that it answered")
+    exchanges_sha256: str | None = Field(default=None, description="of exchanges.jsonl, which names them")
     training: Training | None = Field(default=None, description="as the sandbox counted it; None: nothing was seen")
 
 
@@ -113,6 +116,9 @@ class Attempt(Frozen):
                                                                    "train and dev: choices, diagnostics")
     artifacts: dict[str, str] = Field(default_factory=dict, description="file under artifacts/ -> sha256")
     resumed: bool = Field(default=False, description="whether it went on from a checkpoint of an earlier attempt")
+    asked: dict[str, int] = Field(default={}, description="language model -> questions that it answered")
+    exchanges_sha256: str | None = Field(default=None, description="of exchanges.jsonl; None for cells, which have "
+                                                                   "theirs")
     peak_host_bytes: int | None = Field(default=None, description="most resident memory; None: not measured")
     peak_gpu_bytes: int | None = Field(default=None, description="most memory on its GPUs; None: none, or unknown")
     stdout_tail: str = ""

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from models.settings import SubjectSettings
 from record.claims.means import replicates_of
 from record.errors import WrongUse
 from record.fold.state import RunState
@@ -31,7 +32,7 @@ from sandbox.scoring import score_sealed
 from stages.evidence.agreement import NodeReproduction, Reproduction, numbers
 from stages.evidence.scoring import frozen
 from stages.nodes.cells import again as as_cells
-from stages.nodes.cells import seconds_measured
+from stages.nodes.cells import asking, seconds_measured
 
 Tell = Callable[[NodeReproduction, int, int], None]
 """Told of each node when it is done: how many are, and of how many."""
@@ -94,6 +95,7 @@ class Place:
     timeout: float
     """Seconds of an attempt whose record does not say how long it had."""
     datasets: tuple[str, ...] = field(default=())
+    subjects: Mapping[str, SubjectSettings] = field(default_factory=dict[str, SubjectSettings])
 
 
 def lay_out_data(state: RunState, run: RunFolder, scratch: RunFolder, sources: Sources) -> tuple[str, ...]:
@@ -137,12 +139,14 @@ async def _again(state: RunState, node: Node, place: Place) -> NodeReproduction:
     if gone:
         return again.model_copy(update={"failure": "; ".join(
             f"it reads what {name} left, which was collected (keep={keep})" for name, keep in gone.items())})
-    outcome = await place.executor.run(as_cells(Job(
+    job = as_cells(Job(
         name=f"{node.id}/again", folder=folder, source=source, seed=node.seed, datasets=place.datasets,
         timeout=max(recorded.limit or place.timeout, SLOWER * seconds_measured(node)), alone=recorded.alone, artifacts={
             one.id: Artifacts(place.run.attempt(one.id, one.attempts[-1].number), one.attempts[-1].artifacts)
             for one in state.nodes.values() if one.decision in state.decisions[node.decision].seen
-            and one.status == "good" and one.attempts and one.attempts[-1].artifacts}), node, state))
+            and one.status == "good" and one.attempts and one.attempts[-1].artifacts}), node, state)
+    assert state.data_plan is not None
+    outcome = await place.executor.run(asking(job, state.data_plan, place.subjects, state.datasets))
     before, after, failure = recorded.failure, outcome.failure, ""
     if (before and before.kind) != (after and after.kind):
         failure = (f"{f'failed ({after.kind}): {after.message}' if after else 'ran to its end'}; by the record it "

@@ -15,13 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
+from models.settings import SubjectSettings
 from record.estimands import main_arms
 from record.events.searching import CellExecuted, CellsOwed, Decided
 from record.fold.state import RunState
 from record.folder import read_source, seal, sha256_of_files
 from record.ladder import cells_of_rung
 from record.nouns.cells import Cell, CellLine
-from record.nouns.data import DataPlan
+from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.decisions import Expand
 from record.nouns.nodes import CellRun, Node, node_id
 from record.nouns.tuning import Trial
@@ -31,7 +32,7 @@ from record.tuning import cells_of_trial
 from sandbox.job import CellOutcome, Job, Outcome
 from sandbox.results import SAID
 from search.tree import View
-from stages.bench import Bench
+from stages.bench import Bench, note_spent
 from stages.briefs import duty_of
 
 CHECKED = 50
@@ -98,12 +99,31 @@ def keys_of(
             "cell": cell.model_dump(exclude={"trial"}), "setting": bench.state.setting_of(cell.arm, cell.trial),
             "data": facts.get(cell.dataset, ""), "scorer": scorers.get(cell.dataset, ""),
             "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in seen.items()},
-            "artifacts": left, "pretrained": bench.pretrained, "network": bench.network,
-            "ground": bench.executor.ground, "reads": "" if read in (cell.arm, *above) else key(
+            **subjects_of(bench.plan, bench.subjects), "artifacts": left, "pretrained": bench.pretrained,
+            "network": bench.network, "ground": bench.executor.ground,
+            "reads": "" if read in (cell.arm, *above) else key(
                 places.get((other.place, other.seed), other), (*above, cell.arm))}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     return {cell: key(cell) for cell in cells}
+
+
+def subjects_of(plan: DataPlan, subjects: Mapping[str, SubjectSettings]) -> dict[str, object]:
+    """What a key has of the language models that code may ask; nothing where it may ask none."""
+    known = {name: subjects[name].definition for name in plan.subjects if name in subjects}
+    return {"subjects": known} if known else {}
+
+
+def asking(
+    job: Job, plan: DataPlan, subjects: Mapping[str, SubjectSettings], facts: Iterable[DatasetFacts]
+) -> Job:
+    """The job with what it may ask, kept under a key of its own where it does all at once."""
+    if not plan.subjects:
+        return job
+    content = {"files": sha256_of_files(job.source), "seed": job.seed, **subjects_of(plan, subjects),
+               "data": [one.fingerprint for one in facts]}
+    return replace(job, subjects=plan.subjects,
+                   key=hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest())
 
 
 def code_of_arms(cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str]) -> dict[str, str]:
@@ -179,7 +199,8 @@ class Grid:
             with_settings(job, self.keys, self._bench.state), arms=arms_of(self._node, self._bench.plan),
             ready={cell: self._bench.folder.cell(run.id) for cell, run in known.items() if run.failure is None},
             failed={cell: _outcome_of(run) for cell, run in known.items() if run.failure is not None},
-            cut=self._cut(), expected=self._expected() if timed else {}, leave_out=timed, took=self._took))
+            keys=self.keys, cut=self._cut(), expected=self._expected() if timed else {}, leave_out=timed,
+            took=self._took))
 
     def _cut(self) -> dict[Cell, Path]:
         """What executions of the node's cells left that ran into a limit: their checkpoints serve the next one."""
@@ -202,6 +223,7 @@ class Grid:
         final.parent.mkdir(exist_ok=True)
         seal(folder, final)
         self._bench.recorder.append(CellExecuted(node=self._owed.node, run=run))
+        note_spent(self._bench, outcome.failure)
         self._stand[key] = run
         return final
 
@@ -281,8 +303,14 @@ def again(job: Job, node: Node, state: RunState) -> Job:
     """A job that executes a node's program again: for a program of cells, every cell that was measured, none ready."""
     lines = _measured(node)
     return replace(
-        with_settings(job, (line.cell for line in lines), state), arms=tuple({line.cell.arm: 0 for line in lines}),
+        with_settings(job, (line.cell for line in lines), state), keys=_keys(state, node),
+        arms=tuple({line.cell.arm: 0 for line in lines}),
         expected={line.cell: line.seconds for line in lines}, leave_out=False)
+
+
+def _keys(state: RunState, node: Node) -> dict[Cell, str]:
+    owed = state.owed.get(node.id)
+    return {} if owed is None else dict(zip(owed.cells, owed.keys, strict=True))
 
 
 def seconds_measured(node: Node) -> float:

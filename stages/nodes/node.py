@@ -34,10 +34,10 @@ from search.replication import again
 from search.scheduler import Freed
 from search.signals import NodeKilled
 from search.tree import View
-from stages.bench import Bench, end_if_repeated, enter, note_time, of_node
+from stages.bench import Bench, end_if_repeated, enter, note_spent, note_time, of_node
 from stages.briefs import advice, code_inputs, feedback_inputs, node_brief, plotting_reference, seen_by
 from stages.nodes.canvas import Canvas
-from stages.nodes.cells import grid_of
+from stages.nodes.cells import asking, grid_of
 from stages.nodes.plotting import draw
 from stages.nodes.watching import watcher
 
@@ -134,8 +134,8 @@ class _NodeWork:
         await self.propose()
         failure = await self.execute()
         self.freed()
-        if failure is not None and failure.kind == "hopeless":
-            self.judge("pruned", failure)
+        if failure is not None and failure.kind in ("hopeless", "budget"):
+            self.judge("pruned" if failure.kind == "hopeless" else "cancelled", failure)
             return
         doubts = [str(one) for one in self.node.findings if one.suspect]
         if failure is None and doubts:
@@ -240,6 +240,7 @@ class _NodeWork:
             begins=lambda: self.enter("running"), live=bench.folder.live(node.id, number),
             watch=watcher(bench, self.decided), earlier=earlier,
             artifacts=self.artifacts(), datasets=tuple(use.name for use in bench.plan.datasets))
+        job = asking(job, bench.plan, bench.subjects, bench.facts)
         try:
             outcome = await (bench.executor.run(job) if grid is None else grid.run(job))
         except TooLate:
@@ -257,9 +258,11 @@ class _NodeWork:
             number=number, seconds=outcome.seconds, limit=limit, alone=alone, failure=outcome.failure,
             measurements=outcome.measurements, said=outcome.said, arrays=outcome.arrays, sealed=outcome.sealed,
             artifacts=outcome.artifacts, curves_sha256=outcome.curves_sha256, stdout_tail=outcome.stdout_tail,
-            resumed=outcome.resumed, cells=outcome.cells, peak_host_bytes=outcome.peak_host_bytes,
+            resumed=outcome.resumed, asked=outcome.asked, exchanges_sha256=outcome.exchanges_sha256,
+            cells=outcome.cells, peak_host_bytes=outcome.peak_host_bytes,
             peak_gpu_bytes=outcome.peak_gpu_bytes)))
         forget_rescued(draft)
+        note_spent(bench, outcome.failure)
 
     def earlier(self, number: int) -> Path | None:
         """Where this attempt finds checkpoints: with itself, if a kill cut it, else with the attempt before.
@@ -268,9 +271,9 @@ class _NodeWork:
         """
         bench, node = self.bench, self.node
         rescued = rescue_checkpoints(part_of(bench.folder.attempt(node.id, number)))
-        if rescued is not None and bench.search.order == "arrival":
+        if rescued is not None and bench.search.order == "arrival" and not bench.plan.subjects:
             return rescued
-        return bench.folder.attempt(node.id, number - 1) if number > 1 else None
+        return bench.folder.attempt(node.id, number - 1) if number > 1 and not bench.plan.subjects else None
 
     def artifacts(self) -> dict[str, Artifacts]:
         """What the good nodes that this decision may see left for others."""

@@ -57,7 +57,6 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
         "seed": state.started.seed, "models": state.models, "isolation": state.isolations,
         "isolation_told": isolation, "machines": state.machines, "settings": state.started.settings,
         "overrides": state.overrides, "datasets": state.datasets, "scorers": state.scorers,
-        "installed": state.installed,
         "untested": state.data_plan.not_tested if state.data_plan else (), "rules": RULES,
         "protocol": state.protocol, "prior_work": state.prior_work,
         "plan": state.plan_hash, "amendments": [one.model_dump(exclude={"data_plan"}) for one in state.amendments],
@@ -79,6 +78,7 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
                    for one in drafts.values()],
         "limited": state.limited or "", "tuning": account_of(state), "parity": parity_of(state),
         # the judge comes after the paper; of an earlier writing it is not this paper's
+        "subjects": state.subjects,
         "cost": [_cost(role, used) for role, used in sorted(state.usage.items()) if role != "judge"],
         # set aside for calls that a kill cut off, or that failed with an open bill
         "lost_usd": round(sum((one.usd for one in state.lost.values()), 0.0), 6),

@@ -10,6 +10,7 @@ from record.claims.differences import Difference
 from record.claims.means import GRADES, Claim
 from record.ladder import RUNGS
 from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, arm_of
+from sandbox.scoring import AGREEMENT
 from stages.paper.latex import recorded, row, words
 from stages.paper.sources import Table
 
@@ -41,7 +42,7 @@ def tables(claims: Sequence[Claim], plan: DataPlan, facts: Sequence[DatasetFacts
             f"{titles.metric(plan.primary)} on {split} data ({_direction(plan.primary)}): mean $\\pm$ standard "
             f"deviation over $n$ replicates with different seeds, and in brackets the {recorded('95%')} Student $t$ "
             f"interval of the mean: the variation due to retraining, not to the choice of test examples. {COMPARED}"
-            f"{_notes(tabular, chosen, titles)}{_caveats(plan, claims, differences, titles)}"
+            f"{_notes(tabular, chosen, titles, claims)}{_caveats(plan, claims, differences, titles)}"
             f"{REFERENCES if references else ''}")))
     metrics = [metric for metric in plan.metrics[1:] if any(one.name == metric.name for one in compared)]
     if metrics:
@@ -50,7 +51,7 @@ def tables(claims: Sequence[Claim], plan: DataPlan, facts: Sequence[DatasetFacts
         tabular = _many(compared, metrics, titles)
         made.append(Table("metrics", tabular, (
             f"Secondary metrics on {split} data ({directed}): mean $\\pm$ standard deviation over the same "
-            f"replicates. The appendix has their intervals.{_notes(tabular, shown, titles)}")))
+            f"replicates. The appendix has their intervals.{_notes(tabular, shown, titles, claims)}")))
     if removed := [one for one in primary if one.condition in set(ablated)]:
         places = {(one.dataset, one.level) for one in removed}
         shown = [*(one for one in primary if titles.role(one.arm) == "method" and (one.dataset, one.level) in places),
@@ -59,13 +60,13 @@ def tables(claims: Sequence[Claim], plan: DataPlan, facts: Sequence[DatasetFacts
         made.append(Table("ablation", tabular, (
             f"Ablations, {titles.metric(plan.primary).lower()} on {split} data ({_direction(plan.primary)}): the "
             f"method beside itself without one part, with the {recorded('95%')} Student $t$ interval."
-            f"{_notes(tabular, shown, titles)}")))
+            f"{_notes(tabular, shown, titles, claims)}")))
     return tuple(made)
 
 
-def _notes(tabular: str, claims: Sequence[Claim], titles: _Titles) -> str:
+def _notes(tabular: str, claims: Sequence[Claim], titles: _Titles, every: Sequence[Claim]) -> str:
     """Sentences on what is bold, on grades (by metric and dataset where they differ), and on values without a
-    deviation, each where there are any."""
+    deviation, each where there are any. `every` has more than is shown: how far a model's grades agree with labels."""
     notes = ["Bold: called better than every other arm of its row or group."] if r"\textbf" in tabular else []
     grades = sorted({one.grade for one in claims}, key=GRADES.index)
     if len(grades) == 1:
@@ -79,6 +80,9 @@ def _notes(tabular: str, claims: Sequence[Claim], titles: _Titles) -> str:
         notes.append(f"Grades: {'; '.join(parts)}.")
     if any(one.constant for one in claims):
         notes.append(CONSTANT)
+    notes += [f"A language model's grades of {titles.arm(one.arm)} agree with labels of dev: {_value(other)}."
+              for one in claims if one.grade == "judged" for other in every if (
+                  other.name, other.dataset, other.condition) == (f"{one.name}{AGREEMENT}", one.dataset, one.condition)]
     return "".join(f" {note}" for note in notes)
 
 

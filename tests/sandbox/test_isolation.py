@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_ai.models import override_allow_model_requests
 
 from agent.cli import main
+from benchmarks.subject_server import SubjectServer
 from review.evidence import tex
 from sandbox import execution
 from sandbox.executor import LocalExecutor
@@ -55,12 +57,14 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
     def work(
         code: str, *assignments: str, timeout: str = "30s", isolation: str = "required", data: str = "",
+        cells: str = "", on: str = "",
     ) -> dict[str, Any]:
         path = tmp_path / "probe.py"
         path.write_text(textwrap.dedent(code))
         settings = (f"sandbox.isolation={isolation}", "sandbox.grace=0.5", *assignments)
         capsys.readouterr()
         main(["exec", str(path), "--json", "--timeout", timeout, *(["--data", data] if data else []),
+              *(["--cells", cells, "--on", on] if cells else []),
               *(word for one in settings for word in ("--set", one))])
         return json.loads(capsys.readouterr().out)
 
@@ -180,6 +184,163 @@ def _unix(path: Path) -> Generator[str]:
         named.listen()
         abstract.listen()
         yield str(path)
+
+
+@pytest.fixture
+def subject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[SubjectServer, tuple[str, str]]]:
+    """A subject that wants a key, which the host has; with the settings of a run that may ask it, and a quiz."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-subject")
+    (tmp_path / "quiz.csv").write_text("q,label\n" + "".join(
+        f"number {i},{'odd' if i % 2 else 'even'}\n" for i in range(60)))
+    with override_allow_model_requests(True), SubjectServer(even_or_odd, key="sk-of-the-subject") as server:
+        yield server, (f"subjects.small={{model: 'openai-chat:m', base_url: '{server.url}'}}",
+                       f"data=quiz={tmp_path / 'quiz.csv'},target=label,text=q")
+
+
+def even_or_odd(model: str, text: str, draw: int) -> str:
+    """What the subject answers."""
+    return "odd" if int(text.split()[-1]) % 2 else "even"
+
+
+def test_a_subject_is_asked_without_its_key_or_a_network(
+    run: Run, subject: tuple[SubjectServer, tuple[str, str]]
+) -> None:
+    server, settings = subject
+    found = run(f"""
+        import json, lab, os, socket
+        print(lab.llm("small").ask("number 7", logprobs=0))
+        texts = [str(dict(os.environ)), open(os.environ["LAB_JOB"]).read()]
+        for place in ("/proc", "/tmp", "/experiment", os.path.dirname(os.environ["LAB_JOB"])):
+            for folder, folders, files in os.walk(place):
+                for path in (os.path.join(folder, name) for name in files):
+                    try:
+                        texts.append(open(path, "rb").read(10**6).decode(errors="replace") if not path.endswith(
+                            ("kmsg", "kcore", "pagemap", "clear_refs", "mem")) and os.path.basename(path) in (
+                            "environ", "cmdline") or place != "/proc" else "")
+                    except OSError:
+                        pass
+        print("key", any("sk-" + "of-the-subject" in text for text in texts), len(texts) > 10)
+        try:
+            socket.create_connection(("127.0.0.1", {server.port}), timeout=3)
+            print("network")
+        except OSError:
+            print("no network")
+        lab.result("done", 1.0, dataset="wine", condition="m")
+    """, *settings)
+    assert found["failure"] is None, found
+    first, *rest = found["stdout_tail"].splitlines()
+    assert "text='odd'" in first and "m-2026" in first and rest == ["key False True", "no network"]
+    assert sum(server.counts().values()) == 1
+
+
+def test_the_socket_of_a_cell_is_its_own_and_bears_with_anything(
+    run: Run, subject: tuple[SubjectServer, tuple[str, str]]
+) -> None:
+    server, settings = subject
+    found = run("""
+        import json, lab, os, socket
+        from lab import _job
+        path = _job.job().llm
+        for act in (os.unlink, lambda one: os.rename(one, one + "2"), socket.socket(socket.AF_UNIX).bind):
+            try:
+                act(path)
+                print("replaced")
+            except OSError:
+                pass
+        print([name for name in os.listdir(os.path.dirname(os.path.dirname(path)))], os.path.exists(path))
+        for folder, _, files in os.walk("/"):
+            if "exchanges.db" in files:
+                print("found", folder)
+        def say(*lines):
+            line = socket.socket(socket.AF_UNIX)
+            line.connect(path)
+            for one in lines:
+                line.sendall(one)
+            return json.loads(line.makefile().readline())
+        asked = {"n": 1, "subject": "small", "messages": [{"role": "user", "content": "number 1"}]}
+        for forged in ({"cell": "other"}, {"key": "other"}, {"subject": "other"}, {"messages": []}, {"ordinal": 0}):
+            print("error" in say(json.dumps({**asked, **forged}).encode() + b"\\n"))
+        for odd in (b"\\xff\\n", b"[]\\n", b"[" * 10**5 + b"\\n", b'{"n": 1e999}\\n', b"null\\n"):
+            print("error" in say(odd))
+        try:
+            print("error" in say(*[b"x" * 10**6] * 3))
+        except OSError:
+            print(True)
+        lines = []
+        for _ in range(200):  # more connections than are served, which wait for nothing
+            lines.append(socket.socket(socket.AF_UNIX))
+            lines[-1].settimeout(5)
+            lines[-1].connect(path)
+        for one in lines:
+            one.close()
+        print(lab.llm("small").ask("number 1").text)
+        lab.result("done", 1.0, dataset="wine", condition="m")
+    """, *settings)
+    assert found["failure"] is None, found
+    there, *answers, last = found["stdout_tail"].splitlines()
+    assert there.count("scientist-kernel-") == 1 and there.endswith("True")
+    assert answers == ["True"] * 11 and last == "odd"
+    assert sum(server.counts().values()) == 1
+
+
+@pytest.mark.parametrize(("cite", "words"), [
+    ("['0' * 32 + '-0'] + ids[1:]", "row 0 cites '00000000000000000000000000000000-0', which is no answer"),
+    ("[ids[0].rpartition('-')[0] + '-1'] + ids[1:]", "which is no answer that a subject gave to this cell"),
+    ("[ids[1]] + ids[1:]", "which was cited before"),
+    ("[theirs] + ids[1:]", "which is no answer that a subject gave to this cell"),
+    ("[[]] + ids[1:]", "row 0 cites no answer")])
+def test_a_forged_citation_is_refused(
+    run: Run, subject: tuple[SubjectServer, tuple[str, str]], cite: str, words: str
+) -> None:
+    found = run(f"""
+        import os, lab
+
+        def run(cell):
+            theirs = os.path.join(os.environ["XDG_CACHE_HOME"], "theirs")
+            data, small = lab.data("quiz"), lab.llm("small")
+            if cell.arm == "first":
+                open(theirs, "w").write(small.ask("the other cell's, number 4").id)
+                small.ask("number 5")
+            ids = [one.id for one in small.ask_many(list(data.validation.x))]
+            if cell.arm == "second":
+                theirs = open(theirs).read()
+                ids = {cite}
+            lab.submit(split="validation", answers=ids, read="label")
+
+        lab.measure(run, reads={{"second": "first"}})
+    """, *subject[1], cells="first,second", on="quiz")
+    _, message = failure(found)
+    assert words in message, message
+    assert [(one["condition"], one["value"], one["grade"]) for one in found["measurements"]
+            if one["name"] == "accuracy"] == [("first", 1.0, "scored")]
+
+
+def test_what_cites_no_answer_is_unattributed(run: Run, subject: tuple[SubjectServer, tuple[str, str]]) -> None:
+    found = run("""
+        import json, lab, numpy as np
+
+        def run(cell):
+            data, small = lab.data("quiz"), lab.llm("small")
+            truth = [int(row.split()[-1]) % 2 for row in data.validation.x]
+            mine = np.array([data.class_names.index("odd" if one else "even") for one in truth])
+            if cell.arm == "claims":
+                small.ask("number 3")
+                lab.submit(split="validation", predictions=mine)
+                lines = [json.loads(line) for line in open("submissions.jsonl")]
+                with open("submissions.jsonl", "w") as file:
+                    file.write(json.dumps({**lines[0], "grade": "scored", "read": "label"}))
+            elif cell.arm == "repeats":
+                said = small.ask_many(["number 1" if one else "number 2" for one in truth])
+                lab.submit(split="validation", answers=said, read="label")
+            else:
+                lab.submit(split="validation", predictions=mine)
+
+        lab.measure(run)
+    """, *subject[1], cells="claims,repeats,alone", on="quiz")
+    assert found["failure"] is None, found
+    assert {one["condition"]: (one["grade"], one["value"]) for one in found["measurements"]
+            if one["name"] == "accuracy"} == {
+        "claims": ("unattributed", 1.0), "repeats": ("unattributed", 1.0), "alone": ("scored", 1.0)}
 
 
 def test_labels_of_bundled_datasets_are_nowhere(run: Run) -> None:

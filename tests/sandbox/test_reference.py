@@ -14,7 +14,7 @@ from record.syntax import constants_of
 from sandbox.isolation.mounts import KERNEL_SIDE
 from sandbox.metrics import CLIP, ECE_BINS, METRICS, score
 
-REFERENCE = (Path(KERNEL_SIDE) / "lab" / "REFERENCE.md").read_text()
+REFERENCE = "".join((Path(KERNEL_SIDE) / "lab" / name).read_text() for name in ("REFERENCE.md", "SUBJECTS.md"))
 FLAT = " ".join(REFERENCE.split())
 
 

@@ -8,6 +8,7 @@ from lab._cells import measure
 from lab._data import Dataset, data
 from lab._job import LabError, job, seed_everything
 from lab._launch import launch
+from lab._llm import llm
 from lab._record import log, result, save
 from lab._shared import shared
 from lab._state import artifact, checkpoint, pretrained, restore, save_artifact
@@ -16,7 +17,7 @@ from lab._submit import submit, submit_artifact
 seed: int
 device: str
 
-__all__ = ["Dataset", "LabError", "artifact", "checkpoint", "data", "device", "launch", "log", "measure",
+__all__ = ["Dataset", "LabError", "artifact", "checkpoint", "data", "device", "launch", "llm", "log", "measure",
            "pretrained", "restore", "result", "save", "save_artifact", "seconds_left", "seed", "seed_everything",
            "shared", "should_stop", "submit", "submit_artifact"]
 

@@ -226,6 +226,11 @@ def asks() -> bool:
     return _Process.pid == os.getpid()
 
 
+def builds_something() -> bool:
+    """Whether this process, or the one that it came from, was forked to build a value."""
+    return bool(_Process.building)
+
+
 def builds(digest: str) -> bool:
     """Whether this process was forked to build that value."""
     return asks() and _Process.building == digest

@@ -95,6 +95,10 @@ class JobFile:
     """Of the training examples, which `lab.data` gives."""
     arms: dict[str, str] = field(default_factory=dict[str, str])
     """Arm whose artifacts this cell reads -> the name of the cell that left them."""
+    subjects: list[str] = field(default_factory=list[str])
+    """Language models that it may ask."""
+    llm: str = ""
+    """The socket over which it asks."""
     grace: float = 2.0
     """Seconds between the interrupt of a cell and its kill."""
 

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import tarfile
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +16,33 @@ from numpy.typing import NDArray
 from lab._cells import of_cell
 from lab._data import Dataset, Folder, data
 from lab._job import LabError, experiment, not_finite
+from lab._llm import Answer
 from lab._record import append, as_array, copy_to, left_of, named, path_or_array, write_whole
 
 Array = NDArray[Any]
+JUDGED = 100
+"""Labelled examples, at least, on which a model that grades is held against labels."""
 _ROUNDED = 2.0**-8
 """How far from 1 a row of probabilities may sum: bfloat16 rounds each by as much of it."""
 
 
 def submit(
     dataset: str = "", split: str = "", condition: str = "", *, predictions: object = None,
-    probabilities: object = None, logits: object = None, step: int | None = None,
+    probabilities: object = None, logits: object = None, step: int | None = None, answers: Sequence[Any] | None = None,
+    judged: Sequence[Any] | None = None, read: str = "", metric: str = "",
+    agreement: Mapping[int, Any] | None = None,
 ) -> None:
     """Hand in one row an example, in the order of `.x`. Raises `LabError` where it could not be scored.
 
-    In a cell, dataset and condition are those of the cell when left out.
+    In a cell, dataset and condition are those of the cell when left out. `answers` and `judged` cite what subjects
+    answered (`lab.llm`), which the host reads as `read` says.
     """
     folder = experiment("submit").folder
     dataset, condition = of_cell("lab.submit", dataset, condition)
     where = f"lab.submit({dataset!r}, {split!r}, {condition!r})"
+    if answers is not None or judged is not None:
+        return _cite(where, _cell(where, dataset, split, condition, step), read=read, given=(
+            answers, judged, predictions, probabilities, logits), metric=metric, agreement=agreement)
     given = {"predictions": predictions, "probabilities": probabilities, "logits": logits}
     present = [kind for kind, values in given.items() if values is not None]
     if len(present) != 1:
@@ -51,6 +60,44 @@ def submit(
     with _claimed(folder / "submissions", cell, "npz", where) as file:
         write_whole(file, save)
         append("submissions.jsonl", {"file": file.name, **cell, "kind": kind})
+
+
+def _cite(
+    where: str, cell: dict[str, Any], *, read: str, given: tuple[Any, ...], metric: str,
+    agreement: Mapping[int, Any] | None,
+) -> None:
+    """Hand in, for each row, the ids of the answers that are its prediction, or a model's grade of it."""
+    if sum(one is not None for one in given) != 1:
+        raise LabError(f"{where}: give exactly one of answers=, judged=, predictions=, probabilities=, logits=")
+    answers, judged = given[:2]
+    about = data(cell["dataset"])
+    rows = about.rows(cell["split"])
+    ids = [_ids(one) for one in (judged if answers is None else answers)]
+    if len(ids) != rows:
+        raise LabError(f"{where}: cite one answer, or a list of several draws, for each of {rows} rows in the order of "
+                       f".x; got {len(ids)}")
+    if read not in ("label", "number", "letter") and not read.startswith("json:"):
+        raise LabError(f"{where}: read={read!r} is no way to read answers: give \"label\" (the name of a class, or its "
+                       'number), "letter" (A is class 0), "number" (the last one), or "json:FIELD"')
+    cited: dict[str, Any] = {"ids": ids}
+    if judged is not None:
+        labelled = len(about.dev.x) if isinstance(about, Dataset) else 0
+        cited["agreement"] = {str(int(row)): _ids(one) for row, one in (agreement or {}).items()}
+        if len(cited["agreement"]) < JUDGED or not all(0 <= int(row) < labelled for row in cited["agreement"]):
+            raise LabError(f"{where}: what a model grades counts beside its agreement with labels alone: have it grade "
+                           f"{JUDGED} labelled examples of dev at least in the same way, and give agreement={{row of "
+                           f"dev: answer}}; got {len(cited['agreement'])} of {labelled}")
+        named("submit", metric)
+    with _claimed(experiment("submit").folder / "submissions", cell, "json", where) as file:
+        write_whole(file, lambda path: path.write_text(json.dumps(cited)))
+        append("submissions.jsonl", {
+            "file": file.name, **cell, "kind": "answers" if judged is None else "judged", "read": read,
+            **({"name": metric} if judged is not None else {})})
+
+
+def _ids(cited: Any) -> list[str]:
+    each = [cited] if isinstance(cited, str | Answer) else list(cited)
+    return [one.id if isinstance(one, Answer) else str(one) for one in each]
 
 
 def submit_artifact(dataset: str = "", split: str = "", condition: str = "", content: object = None) -> None:

@@ -1,0 +1,296 @@
+"""Studies that ask language models: one that is killed amid its calls, one that its budget ends, and 10^5 calls.
+
+    python -m benchmarks.subjects [--calls N] [--kills N]      JSON on stdout
+
+The subjects are scripted servers on this machine (`benchmarks.subject_server`), which count what they are asked;
+kernels, record, scoring and TeX are the real ones, and the researcher is the scripted model of the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import csv
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks.subject_server import SubjectServer, question_of
+from models.roles.coding import CodeInputs, Program
+from models.roles.figures import FigureScript, FiguresInputs, PlotInputs, Plots
+from models.scripted import ScriptedModel
+from record.claims.decisions import decisions
+from record.events import Event
+from record.exchanges import FILE, Exchanges, spent_in, uses_of
+from record.fold.state import RunState
+from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec
+from record.nouns.subjects import Question
+from record.reading import read_state
+from sandbox.executor import LocalExecutor
+from sandbox.job import Job
+from sandbox.settings import SandboxSettings
+from tests.claimed import claimed
+from tests.programs import whole
+from tests.stages import small_study
+
+ROWS, DRAWS, IN_FLIGHT = 300, 5, 20
+PROMPTS = ("bare", "steps", "role")
+RIGHT = {"tiny": 0.45, "huge": 0.75}
+"""How often one draw of a scripted model is right, of three classes."""
+PLAN = DataPlan(
+    task="say which of three kinds a sum is", datasets=(DatasetUse(name="sums"),), expected_seconds=60,
+    metrics=(MetricSpec(name="accuracy", higher_is_better=True), MetricSpec(name="macro_f1", higher_is_better=True)),
+    arms=(Arm(name="tiny", role="baseline", untuned="a fixed model"),
+          Arm(name="huge", role="method", untuned="a fixed model")),
+    factor="prompt", levels=tuple(Level(name=name) for name in PROMPTS), subjects=("tiny", "huge"),
+    hypotheses=claimed("huge", "tiny", higher=True, level="bare"))
+
+CODE = '''\
+import numpy as np
+import lab
+
+DRAWS = {draws}
+SHRINKAGE = {number}
+PROMPTS = {{"bare": "{{}}", "steps": "{{}} Think step by step.", "role": "You are good at sums. {{}}"}}
+
+
+def run(cell):
+    data, subject = lab.data(cell.dataset), lab.llm(cell.arm)
+    for split in ("validation", "test"):
+        x = getattr(data, split).x
+        asked = [PROMPTS[cell.level].format(row) for row in x for _ in range(DRAWS)]
+        answers = subject.ask_many(asked, temperature=1.0)
+        lab.submit(split=split, answers=[answers[i * DRAWS:(i + 1) * DRAWS] for i in range(len(x))], read="label")
+    lab.save("loss", np.arange(4.0))
+
+
+lab.measure(run)
+'''
+
+
+def rule(model: str, text: str, draw: int) -> str:
+    """The kind of the sum that a question names; wrong as often as the model is, by question and draw."""
+    numbers = [int(word.strip("?.,")) for word in text.split() if word.strip("?.,").isdigit()]
+    kind = sum(numbers) % 3
+    chance = random.Random(f"{model} {text} {draw}")
+    if chance.random() > RIGHT.get(model, 0.5):
+        kind = (kind + chance.choice((1, 2))) % 3
+    return f"It is {('low', 'middle', 'high')[kind]}."
+
+
+def write_questions(path: Path) -> None:
+    """300 questions made by a generator."""
+    rng = random.Random(1)
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("question", "kind"))
+        for number in range(ROWS):
+            a, b = rng.randrange(1000), 1000 * number + rng.randrange(1000)
+            writer.writerow((f"Of which kind is {a} + {b} ?", ("low", "middle", "high")[(a + b) % 3]))
+
+
+# --- a study, in a process of its own -------------------------------------------------------------------------------
+
+
+def model() -> ScriptedModel:
+    drawn = small_study.plots().replace("/loss.npy", "/loss__*__bare.npy")
+
+    def code(inputs: CodeInputs) -> Program:
+        number = inputs.ordinal if inputs.kind == "improve" else 0
+        arms: tuple[str, ...] = ()
+        text = CODE.format(draws=DRAWS, number=number)
+        if inputs.kind == "ablate":
+            arms = (inputs.ablation.name if inputs.ablation is not None else "without-shrinkage",)
+            text = text.replace("lab.llm(cell.arm)", 'lab.llm("tiny")')
+        return Program(title=inputs.kind, plan="ask and cite", varies=f"{inputs.kind} {inputs.ordinal}", arms=arms,
+                       files=whole({"experiment.py": text, "plots.py": drawn}))
+
+    def figures(inputs: FiguresInputs) -> FigureScript:
+        script = small_study.figures(inputs)
+        return script.model_copy(update={"script": script.script.replace("/loss.npy", "/loss__*__bare.npy")})
+
+    def plot(_: PlotInputs) -> Plots:
+        return Plots(plots=drawn)
+
+    return small_study.small_model(plan=lambda _: PLAN, code=code, plot=plot, figures=figures)
+
+
+def silent(event: Event, state: RunState) -> None:
+    """Nobody looks."""
+
+
+def work(run: Path, url: str, questions: Path, cap: float) -> int:
+    """Start or resume the study in this process."""
+    from agent import run as running
+    from agent.settings import compose
+
+    def opened(_: Any) -> Any:
+        return model()
+
+    running.open_backend = opened
+    price = {"input": 1.0, "output": 4.0}
+    flags: dict[str, Any] = {
+        "seed": 3, "sandbox.timeout": 600, "search.num_workers": 2, "search.num_drafts": 1, "search.num_seeds": 2,
+        "search.max_seeds": 4, "search.preliminary.nodes": 1, "search.tuning.nodes": 1, "search.agenda.nodes": 1,
+        "search.ablation.nodes": 1, "search.ladder": False, "paper.reflections": 1, "paper.judge": False,
+        "paper.missing_ablations": 0, "literature.sources": [], "budget.subject_usd": cap,
+        "data": f"sums={questions},target=kind,text=question", "models.name": "openai:some-model",
+        **{f"subjects.{name}": {"model": f"openai-chat:{name}", "base_url": url, "price": price, "max_tokens": 16,
+                                "concurrency": IN_FLIGHT} for name in RIGHT}}
+    if run.is_dir():
+        return running.resume(run, {}, listener=silent)
+    return running.start(small_study.IDEA, compose(flags=flags, environment={}), runs=run.parent, name=run.name,
+                         listener=silent)
+
+
+def process(run: Path, url: str, questions: Path, cap: float) -> subprocess.Popen[bytes]:
+    with open(run.with_suffix(".log"), "ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.subjects", "--work", str(run), url, str(questions), str(cap)],
+            cwd=Path(__file__).resolve().parents[1], stdout=log, stderr=log,
+            env=os.environ | {"OPENAI_API_KEY": "a-key-that-stays-with-the-host"})
+
+
+def study(place: Path, *, kills: int, cap: float, delay: float = 0.2) -> dict[str, Any]:
+    """The study, killed so often with its calls in flight, and taken to its end: what was asked twice, its verdict."""
+    run, questions = place / "study", place / "sums.csv"
+    write_questions(questions)
+    in_flight: list[int] = []
+    began, rng, code = time.monotonic(), random.Random(5), -signal.SIGKILL
+    with SubjectServer(rule, delay=delay) as server:
+        while code == -signal.SIGKILL:
+            child = process(run, server.url, questions, cap)
+            after = sum(server.counts().values()) + rng.randrange(500, 3000)
+            while len(in_flight) < kills and child.poll() is None:
+                told = server.told()
+                if told["open"] >= IN_FLIGHT and sum(told["counts"].values()) > after:
+                    child.kill()
+                    in_flight.append(told["open"])
+                    break
+                time.sleep(0.01)
+            code = child.wait()
+        time.sleep(2 * delay)
+        counts = Counter(server.counts())
+    state = read_state(run)
+    asked, twice, lost = _ledger(run)
+    uses = uses_of(run)
+    return {
+        "exit_code": code, "seconds": round(time.monotonic() - began, 1), "kills": len(in_flight),
+        "in_flight_at_kills": in_flight, "calls_of_server": counts.total(), "calls_committed_before": asked.total(),
+        "answers_committed": sum(one.calls for one in uses), "lost_in_flight": lost,
+        "committed_answers_asked_again": twice,
+        "asked_more_often_than_committed_before": sum((counts - asked).values()),
+        "cap_usd": cap, "spent_usd": round(spent_in(run).usd, 4), "cap_held": spent_in(run).usd <= cap,
+        "limited": state.limited or "", "verdicts": {one.hypothesis.id: one.verdict for one in decisions(state)},
+        "nodes": Counter(f"{one.kind} {one.status}" for one in state.nodes.values()),
+        "grades": sorted({one.grade for node in state.nodes.values() for one in node.measurements}),
+        "models": {one.name: one.models for one in uses}, "paper": state.released is not None and state.released.pdf,
+        "ended": state.ended.reason if state.ended is not None else "", "why_not_released": (
+            list(state.released.reasons)[:3] if state.released is not None else [])}
+
+
+def _ledger(run: Path) -> tuple[Counter[str], int, int]:
+    """Question -> calls that were committed before they were made; answers that were committed twice; calls lost."""
+    import zlib
+
+    with closing(sqlite3.connect(run / FILE)) as db:
+        rows = db.execute("SELECT question FROM asked").fetchall()
+        twice = db.execute("SELECT COALESCE(SUM(n - 1), 0) FROM (SELECT COUNT(*) AS n FROM asked JOIN answered USING "
+                           "(id) WHERE answer IS NOT NULL GROUP BY cell, exchange)").fetchone()[0]
+        lost = db.execute("SELECT COUNT(*) FROM asked LEFT JOIN answered USING (id) "
+                          "WHERE answered.id IS NULL").fetchone()
+    questions = (Question.model_validate_json(zlib.decompress(row[0])) for row in rows)
+    return Counter(question_of({"model": one.subject, "messages": [
+        turn.model_dump(mode="json") for turn in one.messages]}) for one in questions), twice, lost[0]
+
+
+# --- many calls -------------------------------------------------------------------------------------------------------
+
+MANY = '''\
+import lab
+
+subject = lab.llm("tiny")
+for start in range(0, {calls}, 5000):
+    asked = subject.ask_many([f"Of which kind is {{n}} + 1 ?" for n in range(start, min(start + 5000, {calls}))])
+    assert len({{one.id for one in asked}}) == len(asked)
+    print(start + len(asked), "answered")
+lab.result("answers", {calls}, dataset="iris", condition="tiny")
+'''
+
+
+async def many(place: Path, calls: int) -> dict[str, Any]:
+    """So many calls of one cell: calls a second, and what the host holds meanwhile."""
+    from models.budget import BudgetSettings
+    from models.settings import SubjectSettings
+    from models.subjects import SubjectModels
+
+    held: list[int] = []
+    with SubjectServer(rule) as server:
+        subjects = SubjectModels({"tiny": SubjectSettings(
+            model="openai-chat:tiny", base_url=server.url, concurrency=64)}, BudgetSettings(), Exchanges(place / FILE))
+        executor = LocalExecutor(1, place / "views", labels=place / "labels", cache=place / "cache",
+                                 settings=SandboxSettings(pool=0, timeout=7200), subjects=subjects)
+
+        async def look() -> None:
+            while True:
+                held.append(psutil.Process().memory_info().rss)
+                await asyncio.sleep(0.5)
+
+        found: dict[str, Any] = {}
+        for name in ("asked", "replayed"):
+            looking = asyncio.create_task(look())
+            outcome = await executor.run(Job(
+                name=name, folder=place / name, source={"experiment.py": MANY.format(calls=calls)}, timeout=7200,
+                subjects=("tiny",), key="many"))
+            looking.cancel()
+            assert outcome.failure is None and outcome.asked == {"tiny": calls}, outcome.failure
+            quarter = len(held) // 4
+            found[name] = {
+                "seconds": round(outcome.seconds, 1), "calls_a_second": round(calls / outcome.seconds),
+                "host_mb_after_a_quarter": round(held[quarter] / 1e6), "host_mb_at_the_end": round(held[-1] / 1e6),
+                "host_mb_most": round(max(held) / 1e6), "sha256": outcome.exchanges_sha256}
+            held.clear()
+        await executor.close()
+        counts = server.counts()
+    (use,) = uses_of(place)
+    return {"calls": calls, "asked_of_server": sum(counts.values()), "committed": use.calls,
+            "database_mb": round((place / FILE).stat().st_size / 1e6), **found,
+            "same": found["asked"]["sha256"] == found["replayed"]["sha256"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--work", nargs=4)
+    parser.add_argument("--calls", type=int, default=100_000)
+    parser.add_argument("--kills", type=int, default=3)
+    asked = parser.parse_args()
+    if asked.work:
+        run, url, questions, cap = asked.work
+        sys.exit(work(Path(run), url, Path(questions), float(cap)))
+    with tempfile.TemporaryDirectory() as place:
+        found: dict[str, Any] = {}
+        if asked.kills >= 0:
+            for name in ("killed", "capped"):
+                Path(place, name).mkdir()
+            found["killed"] = study(Path(place, "killed"), kills=asked.kills, cap=25.0)
+            found["capped"] = study(Path(place, "capped"), kills=0, cap=0.35, delay=0.01)
+        if asked.calls:
+            Path(place, "many").mkdir()
+            found["many"] = asyncio.run(many(Path(place, "many"), asked.calls))
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

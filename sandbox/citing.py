@@ -1,0 +1,241 @@
+"""What code that asked language models hands in: predictions that the host reads off the cited answers itself.
+
+Kept: an answer counts only as it was committed for this very cell. What such code hands in otherwise is `unattributed`:
+nobody knows whose it is. The same answer serves one row alone, and where answers to one question serve several rows
+(which honest code needs only for rows that are equal), what they give is `unattributed` too.
+
+Not guaranteed: that a question asks what its row shows. Code can have its own guess repeated by a subject.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from record.exchanges import LISTED
+from record.nouns.data import Grade
+from record.nouns.subjects import Exchange
+from sandbox.errors import SubmissionRefused
+from sandbox.scoring import INDEX, Submission, columns_of, read_index, truth_of
+from sandbox.subjects import Session
+from sandbox.untrusted import FILE_BYTES, open_regular, read_as, write_whole
+
+JUDGED = 100
+"""Labelled examples, at least, on which a model that grades is held against labels."""
+_REPEATED = 0.05
+"""Share of rows whose question may be another row's too: data have rows that are equal."""
+_NUMBER = re.compile(r"[-+]?(?:\d[\d,]*)?\.?\d+(?:[eE][-+]?\d+)?")
+_LETTER = re.compile(r"(?<![A-Za-z])([A-Z])(?![A-Za-z])")
+_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
+Reader = Callable[[str], float | None]
+
+
+class _Cited(BaseModel):
+    """What `lab.submit` wrote: ids of answers for each row, one a draw."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    ids: list[list[str]]
+    agreement: dict[int, list[str]] = Field(default_factory=dict[int, list[str]])
+
+
+def list_exchanges(folder: Path, session: Session) -> str:
+    """Write the ids of what a cell was answered, with the sha256 of the answers; the sha256 of that file."""
+    digest = hashlib.sha256()
+    lines: list[str] = []
+    for exchange in session.ids():
+        if (found := session.subjects.find(session.key, exchange)) is not None:
+            lines.append(f'{{"id": "{exchange}", "sha256": "{found.sha256}"}}\n')
+            digest.update(lines[-1].encode())
+    write_whole(folder, LISTED, "".join(lines))
+    return digest.hexdigest()
+
+
+def attribute(folder: Path, labels: Path, views: Path, session: Session) -> list[str]:
+    """Make predictions of cited answers, and mark what cites none. Returns what is to be told.
+
+    Raises `SubmissionRefused`.
+    """
+    told: list[str] = []
+    listed = read_index(folder, INDEX)
+    made: list[Submission] = []
+    for one in listed:
+        if one.kind in ("answers", "judged"):
+            one, words = _made(folder, one, labels, views, session)
+            told += words
+        elif session.asked:
+            one = one.model_copy(update={"grade": "unattributed"})
+        made.append(one)
+    if made != listed:
+        write_whole(folder, INDEX, "".join(one.model_dump_json() + "\n" for one in made))
+    return told
+
+
+def _made(
+    folder: Path, one: Submission, labels: Path, views: Path, session: Session
+) -> tuple[Submission, list[str]]:
+    with (read_as(f"{one.where} is not what lab.submit writes", SubmissionRefused, ValidationError),
+          open_regular(folder, f"submissions/{one.file}", FILE_BYTES) as file):
+        cited = _Cited.model_validate_json(file.read())
+    truth, classes = truth_of(labels, one)
+    if len(cited.ids) != len(truth):
+        raise SubmissionRefused(f"{one.where}: cites answers for {len(cited.ids)} rows, not {len(truth)}")
+    read = reader(one.read, classes, columns_of(labels, one.dataset, one.split)[0])
+    answers = _answers(one, [*cited.ids, *cited.agreement.values()], session)
+    grade = _grade(answers)
+    rows = [[read(draw.text) for draw in draws] for draws in answers]
+    told: list[str] = []
+    if grade is not None:
+        told.append(f"{one.where}: many rows cite answers to the same question, so what it gives is {grade}")
+    if one.kind == "answers":
+        values, unread = _predicted(rows, truth, classes, one)
+        arrays: dict[str, Any] = {"predictions": values}
+        update: dict[str, Any] = {"kind": "predictions", "unread": unread}
+    else:
+        grades, dev = rows[:len(truth)], rows[len(truth):]
+        unread = sum(_mean(draws) is None for draws in rows)
+        arrays = {"judged": np.array([value for draws in grades if (value := _mean(draws)) is not None], dtype=float),
+                  "agreement": np.array([_agreement(one, cited, dev, views, classes)])}
+        if not len(arrays["judged"]):
+            raise SubmissionRefused(f"{one.where}: no answer could be read as {one.read!r}")
+        update, grade = {"unread": unread}, grade or "judged"
+    if unread:
+        so = ("they count as wrong" if classes and one.kind == "answers" else
+              "they count as the mean of the others" if one.kind == "answers" else "they are left out")
+        told.append(f"{one.where}: {unread} of {len(rows)} rows have no answer that can be read as {one.read!r}; {so}")
+    packed = BytesIO()
+    np.savez(packed, allow_pickle=False, **arrays)
+    name = f"{Path(one.file).stem}.npz"
+    write_whole(folder, f"submissions/{name}", packed.getvalue())
+    (folder / "submissions" / one.file).unlink()
+    return one.model_copy(update={**update, "file": name, "grade": grade}), told
+
+
+def _answers(one: Submission, ids: Sequence[Sequence[str]], session: Session) -> list[list[Exchange]]:
+    """The cited exchanges. Raises `SubmissionRefused` where one is not of this cell, or is cited twice."""
+    seen, found = set[str](), list[list[Exchange]]()
+    for number, draws in enumerate(ids):
+        if not draws:
+            raise SubmissionRefused(f"{one.where}: row {number} cites no answer")
+        found.append([])
+        for exchange in draws:
+            answer = session.cited(exchange)
+            if answer is None:
+                raise SubmissionRefused(f"{one.where}: row {number} cites {exchange[:60]!r}, which is no answer that a "
+                                        "subject gave to this cell")
+            if exchange in seen:
+                raise SubmissionRefused(f"{one.where}: row {number} cites {exchange!r}, which was cited before: an "
+                                        "answer serves one row")
+            seen.add(exchange)
+            found[-1].append(answer)
+    return found
+
+
+def _grade(answers: Sequence[Sequence[Exchange]]) -> Grade | None:
+    """`unattributed` where many rows cite answers to the same question; else None."""
+    asked = Counter(question for draws in answers for question in {draw.id.partition("-")[0] for draw in draws})
+    shared = sum(any(asked[draw.id.partition("-")[0]] > 1 for draw in draws) for draws in answers)
+    return "unattributed" if shared > _REPEATED * len(answers) else None
+
+
+def reader(read: str, classes: int, names: Sequence[str]) -> Reader:
+    """Reads an answer: the number of a class, or a number; None where it has none. Raises `SubmissionRefused`."""
+    how, _, field = read.partition(":")
+    if how == "json" and field:
+        inner = reader("label" if classes else "number", classes, names)
+
+        def from_json(text: str) -> float | None:
+            with suppress(ValueError, RecursionError):
+                match = _OBJECT.search(text)
+                found: Any = json.loads(match[0]) if match else None
+                if isinstance(found, dict) and isinstance(found.get(field), str | int | float):  # pyright: ignore[reportUnknownMemberType]
+                    return inner(str(found[field]))  # pyright: ignore[reportUnknownArgumentType]
+            return None
+
+        return from_json
+    if how == "number":
+        return _number if not classes else lambda text: _class(_number(text), classes)
+    if how == "letter" and classes:
+        return lambda text: _class(next((ord(one) - 65.0 for one in reversed(_LETTER.findall(text))), None), classes)
+    if how == "label" and classes:
+        return lambda text: _label(text, classes, names)
+    raise SubmissionRefused(f"read={read!r} does not go with {'classes' if classes else 'numbers'}")
+
+
+def _number(text: str) -> float | None:
+    """The last number."""
+    for found in reversed(_NUMBER.findall(text)):
+        with suppress(ValueError):
+            value = float(found.replace(",", ""))
+            return value if abs(value) < 1e100 else None
+    return None
+
+
+def _class(value: float | None, classes: int) -> float | None:
+    return value if value is not None and value == int(value) and 0 <= value < classes else None
+
+
+def _label(text: str, classes: int, names: Sequence[str]) -> float | None:
+    """The one class that an answer names; a number where classes have no names, or it is all that the answer says."""
+    plain = text.strip().strip(".\"'`*").casefold()
+    known = {name.casefold(): float(number) for number, name in enumerate(names)}
+    if plain in known:
+        return known[plain]
+    named = {value for name, value in known.items() if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", plain)}
+    if named:
+        return named.pop() if len(named) == 1 else None
+    return _class(_number(plain), classes) if not names or _NUMBER.fullmatch(plain) else None
+
+
+def _mean(draws: Sequence[float | None]) -> float | None:
+    known = [value for value in draws if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _predicted(
+    rows: Sequence[Sequence[float | None]], truth: NDArray[Any], classes: int, one: Submission,
+) -> tuple[NDArray[Any], int]:
+    """One value a row, and how many rows have none: the class of most draws (of as many, that drawn first), or their
+    mean. A row without one gets a wrong class, or the mean of all others."""
+    if not classes:
+        means = [_mean(draws) for draws in rows]
+        if (rest := _mean(means)) is None:
+            raise SubmissionRefused(f"{one.where}: no answer could be read as {one.read!r}")
+        return np.array([rest if value is None else value for value in means]), sum(value is None for value in means)
+    votes = [Counter(value for value in draws if value is not None).most_common(1) for draws in rows]
+    return np.array([int(vote[0][0]) if vote else (int(label) + 1) % classes
+                     for vote, label in zip(votes, truth, strict=True)]), sum(not vote for vote in votes)
+
+
+def _agreement(
+    one: Submission, cited: _Cited, dev: Sequence[Sequence[float | None]], views: Path, classes: int
+) -> float:
+    """How far a model's grades agree with labels: the share of equal classes, or the correlation of numbers.
+
+    Raises `SubmissionRefused`: there are too few, or they are no grades.
+    """
+    with np.load(views / f"{one.dataset}.npz", allow_pickle=False) as view:
+        labels: NDArray[Any] = view["dev_y"]
+    if len(cited.agreement) < JUDGED or not all(0 <= row < len(labels) for row in cited.agreement):
+        raise SubmissionRefused(f"{one.where}: what a model grades counts beside its agreement with at least {JUDGED} "
+                                f"labels of dev alone; it cites {len(cited.agreement)}")
+    true = labels[list(cited.agreement)].astype(float)
+    given = [_mean(draws) for draws in dev]
+    if classes:
+        return float(np.mean([value == label for value, label in zip(given, true, strict=True)]))
+    pairs = np.array([(value, label) for value, label in zip(given, true, strict=True) if value is not None])
+    if len(pairs) < JUDGED:
+        raise SubmissionRefused(f"{one.where}: {len(pairs)} of its grades of dev can be read, not {JUDGED}")
+    spread = pairs.std(axis=0)
+    return float(np.corrcoef(pairs.T)[0, 1]) if spread.min() > 0 else 0.0
