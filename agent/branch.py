@@ -91,7 +91,8 @@ def make(origin: Origin, addition: Addition, root: Path) -> None:
                 raise RecordError(f"the copy of {facts.name!r} in {origin.folder.root} is gone, or not what the record "
                                   "says was used: a branch would continue with other data")
         write_file(draft / "config.yaml", as_yaml(addition.settings))
-        write_file(draft / "environment.txt", environment_text(addition.settings.sandbox.python))
+        write_file(draft / "environment.txt", environment_text(
+            addition.settings.sandbox.python, origin.cut.state.installed))
         now = time.time()
         added = [(now, event.model_dump_json()) for event in _first_events(origin, addition, folder, name=root.name)]
         network = addition.settings.network_folder

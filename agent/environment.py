@@ -10,6 +10,7 @@ from pathlib import Path
 
 from record.fold.state import RunState
 from record.machine import Machine, Rate
+from record.nouns.packages import Installed
 from sandbox.errors import GpuError
 from sandbox.gpu_leases import open_leases
 from sandbox.gpus import Device, cuda_visible_devices
@@ -28,11 +29,14 @@ def packages(python: str) -> tuple[str, ...]:
     return tuple(f"{name} {found[name]}" for name in SHOWN if name in found)
 
 
-def environment_text(python: str) -> str:
-    """Python, platform and every installed distribution of the interpreter that runs experiments, one a line."""
+def environment_text(python: str, installed: Installed | None = None) -> str:
+    """Python, platform and every distribution of the interpreter that runs experiments, one a line, and what was
+    installed for the run."""
     found = interpreter(python)
     lines = sorted((f"{name}=={version}" for name, version in found.packages.items()), key=str.lower)
-    return "\n".join((f"python {found.version}", found.platform, *lines, ""))
+    more = [f"installed for the run, by packages.lock (sha256 {installed.sha256}):", *(
+        f"{name}=={version}" for name, version in installed.packages.items())] if installed is not None else []
+    return "\n".join((f"python {found.version}", found.platform, *lines, *more, ""))
 
 
 def machine_of(settings: SandboxSettings) -> Machine:

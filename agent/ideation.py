@@ -38,6 +38,7 @@ from record.prompts import keep as keep_prompt
 from record.reading import read_events
 from sandbox.datasets import catalogue
 from sandbox.metrics import METRICS
+from sandbox.packages.of_run import RunPackages
 from stages.bench import numbered
 from stages.digests import digest_all
 from stages.documents import copies_in, keep
@@ -135,6 +136,7 @@ def means_of(settings: Settings, *, fetching: bool) -> Means:
         node_hours=sandbox.timeout / 3600, workers=settings.search.num_workers,
         rate=rate_of(sandbox, at_once=settings.search.num_workers), packages=packages(sandbox.python),
         datasets=tuple(one.name for one in entries), own=tuple(one.name for one in settings.data),
+        installable=(*sandbox.packages, *RunPackages(sandbox).names),
         pretrained=sandbox.pretrained, described=tuple(described), metrics=tuple(METRICS),
         experiments=sum(settings.search.limits(stage).nodes for stage in STAGES),
         network=sandbox.network == "on", fetching=fetching)

@@ -12,6 +12,7 @@ from agent.settings import Settings
 from record.errors import WrongUse
 from record.nouns.data import DataPlan
 from record.nouns.idea import Idea
+from sandbox.packages.of_run import RunPackages
 from sandbox.scorers import scorers_of
 from stages.prepare import given_faults
 
@@ -41,8 +42,9 @@ def read_plan(path: Path) -> DataPlan:
 
 
 def check_plan(plan: DataPlan, path: Path, idea: Idea, settings: Settings) -> None:
-    """Refuse a given plan that cannot be carried out. Raises `WrongUse`, `DatasetError`."""
+    """Refuse a given plan that cannot be carried out. Raises `WrongUse`, `DatasetError`, `PackageError`."""
     sources = sources_of(settings)
-    if faults := given_faults(plan, idea, sources, scorers_of(sources, settings.sandbox.scorers), settings.seed,
-                              tuple(settings.subjects)):
+    faults = given_faults(plan, idea, sources, scorers_of(sources, settings.sandbox.scorers), settings.seed,
+                          tuple(settings.subjects))
+    if faults := faults or RunPackages(settings.sandbox).faults(plan.packages):
         raise WrongUse(f"{path}: {'; '.join(faults)}")

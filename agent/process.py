@@ -17,7 +17,7 @@ from functools import partial
 
 from agent.budget import shares_of, subjects_of
 from agent.data import provided, sources_of
-from agent.environment import isolation_text, notice, packages
+from agent.environment import environment_text, isolation_text, notice, packages
 from agent.graph import Step, run_graph
 from agent.settings import Settings, credentials
 from agent.steering import Steering
@@ -32,12 +32,15 @@ from record import prompts
 from record.events.running import Ended, SubjectsAsked
 from record.exchanges import SubjectDown, uses_of
 from record.fold.state import RunState
-from record.folder import RunFolder
+from record.folder import RunFolder, write_file
 from record.keeping import collect
 from record.log import EventLog
 from record.nouns.nodes import STAGES, Phase
 from sandbox.datasets import files_of
+from sandbox.errors import PackageError
 from sandbox.executor import LocalExecutor
+from sandbox.packages.of_run import RunPackages, again
+from sandbox.packages.store import Overlay
 from sandbox.scorers import scorers_of
 from search.signals import Signals
 from stages.bench import Bench, SameFaultError, limit, note_time
@@ -87,13 +90,15 @@ class Process:
             settings=self.settings.sandbox, cache=self.folder.cache, pretrained=provided(self.settings, self.folder),
             secret=files_of(sources_of(self.settings)), scorers=self.folder.scorers,
             subjects=subjects_of(self.settings, self.folder.root))
+        if self.log.state.version == 1:  # a paper that is only written again needs none
+            executor.packages = again(self.log.state.installed, self.folder.packages, self.settings.sandbox)
         bench = self._bench(executor)
         research = Research(bench)
         try:
             note_time(bench)
             async with self._attended(bench):
                 done = await run_graph(self._steps(bench, research), lambda: self.log.state)
-        except PlanError as error:
+        except (PlanError, PackageError) as error:
             return self._end(WRONG_USE, str(error))
         except (NothingWorkedError, flow.NoDraftError) as error:
             return self._end(NOT_RELEASED, str(error))
@@ -118,6 +123,12 @@ class Process:
 
     def _bench(self, executor: LocalExecutor) -> Bench:
         settings = self.settings
+
+        def equip(overlay: Overlay) -> None:
+            executor.packages = overlay
+            write_file(self.folder.root / "environment.txt",
+                       environment_text(settings.sandbox.python, overlay.installed))
+
         budget = Budget(settings.budget, self.log, shares_of(settings), settings.models)
         return Bench(
             recorder=self.log, folder=self.folder, executor=executor, search=settings.search, paper=settings.paper,
@@ -129,7 +140,8 @@ class Process:
             node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit,
             seconds_left=self._seconds_left, device=executor.device,
             network=settings.sandbox.network == "on",
-            packages=packages(settings.sandbox.python), pretrained=settings.sandbox.pretrained,
+            packages=packages(settings.sandbox.python),
+            more_packages=RunPackages(settings.sandbox, equip), pretrained=settings.sandbox.pretrained,
             notice=notice(self.log.state),
             literature=(lambda: open_literature(settings.literature, credentials())) if settings.literature.sources
             else None,

@@ -19,7 +19,7 @@ from inspector.text import printable
 from record.folder import open_regular
 
 SHOWN = frozenset({"nodes", "cells", "paper", "review", "literature", "probes", "config.yaml", "idea.json",
-                   "data_plan.json", "environment.txt", "manifest.json", "library.bib"})
+                   "data_plan.json", "environment.txt", "packages.lock", "manifest.json", "library.bib"})
 """What may be shown of a run's folder."""
 LARGEST = 64 * 2**20
 """Bytes of a file that is handed out."""

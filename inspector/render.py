@@ -152,6 +152,7 @@ def status_lines(status: Status) -> list[Text]:
     lines += [_pair("steering", short(one, 120)) for one in status.steering]
     lines += [_pair("answers", short(one, 200)) for one in status.answers]
     lines += [_pair("prior work", short(status.prior_work, 200))] * bool(status.prior_work)
+    lines += [_pair("packages", short(status.installed, 200))] * bool(status.installed)
     lines += [_pair("protocol", short(one, 300)) for one in status.protocol]
     for stage in status.stages:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(stage.nodes.items()))

@@ -114,10 +114,10 @@ class Status(Frozen):
     `paused` says who paused the run and why, or why no model is called at present, and until when; else it is empty.
     `steering` has the latest kills, marks and notes, `answers` calls without a usable answer, and answers whose
     questions had changed when they came up again; `protocol` what came of the plan's review, and what of it is open;
-    `prior_work` the papers that were read before the plan; `cost` is what all model calls took, `roles` those of each
-    role, `code_seconds` what the experiments took; `cells` is None where no node owes any, `tuning` where the program
-    tunes nothing; `collected` counts folders of checkpoints and artifacts that went (`record.keeping`), `freed` is in
-    bytes.
+    `prior_work` the papers that were read before the plan; `installed` the packages that the run has of its own; `cost`
+    is what all model calls took, `roles` those of each role, `code_seconds` what the experiments took; `cells` is None
+    where no node owes any, `tuning` where the program tunes nothing; `collected` counts folders of checkpoints and
+    artifacts that went (`record.keeping`), `freed` is in bytes.
     """
 
     run: str
@@ -139,6 +139,7 @@ class Status(Frozen):
     answers: tuple[str, ...] = ()
     protocol: tuple[str, ...] = ()
     prior_work: str = ""
+    installed: str = ""
     stages: tuple[StageCounts, ...]
     cost: RoleUsage
     code_seconds: float
@@ -194,6 +195,7 @@ def status_in(
                 update={"target": one.stage or ""}))
             for one in state.steered if one.command.verb in ("kill", "mark", "note"))[-STEERED:],
         answers=unusual_answers(state), protocol=protocol_lines(state), prior_work=prior_work_text(state),
+        installed=str(state.installed or ""),
         stages=tuple(_counts(state, name) for name in STAGES),
         cost=state.total, code_seconds=round(state.seconds_of_code, 3),
         cells=totals_of(state, all_cells(state)), tuning=account.model_copy(update={"trials": ()}) if account else None,

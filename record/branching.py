@@ -112,7 +112,8 @@ def write_log(folder: Path, rows: Sequence[Row], *, network: bool) -> None:
 
 LINKED = frozenset({"arrays", "sealed", "artifacts", "checkpoints"})
 """Folders of a sealed attempt whose files are linked."""
-WHOLE = ("idea.json", "data_plan.json", "library.bib", "context", "literature/library.bib", "templates", "data")
+WHOLE = ("idea.json", "data_plan.json", "packages.lock", "library.bib", "context", "literature/library.bib",
+         "templates", "data")
 """What every run has a copy of, where the parent has it."""
 
 

@@ -40,6 +40,8 @@ class RunFolder:
     """Withheld labels, read by the host only."""
     scorers = _Within("data", "scorers")
     """Scorers of the user's own, as they were frozen before the search."""
+    packages = _Within("packages.lock")
+    """The lock of what was installed for its experiments."""
     library = _Within("library.bib")
     """The run's own copy of the .bib file that it was given."""
     context = _Within("context")

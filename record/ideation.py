@@ -57,6 +57,7 @@ class Means(Frozen):
     workers: int = 1
     rate: Rate | None = Field(default=None, description="how fast experiments run; None: not measured")
     packages: tuple[str, ...] = Field(default=(), description="name and version")
+    installable: tuple[str, ...] = Field(default=(), description="packages that a run can have beside these")
     datasets: tuple[str, ...] = Field(default=(), description="names that `lab.data` knows, the user's own first")
     own: tuple[str, ...] = Field(default=(), description="which of these are the user's own")
     described: tuple[str, ...] = Field(default=(), description="what each of them is, in one line")

@@ -11,8 +11,10 @@ from record.folder import RunFolder
 
 
 def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
-    """Scorers, arrays, sealed predictions, curves, cells, figures, paper, judgement: path and recorded sha256."""
+    """Scorers, lock, arrays, sealed predictions, curves, cells, figures, paper, judgement: path and recorded sha256."""
     yield from ((folder.scorers / f"{one.dataset}.py", one.sha256) for one in state.scorers)
+    if state.installed is not None:
+        yield folder.packages, state.installed.sha256
     yield from ((folder.root / one.stored, one.sha256) for one in (state.context.documents if state.context else ()))
     yield from ((folder.root / one.stored, one.sha256)
                 for one in (state.prior_work.papers if state.prior_work else ()))

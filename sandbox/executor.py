@@ -21,6 +21,7 @@ from sandbox.isolation.probe import isolation_of
 from sandbox.isolation.scratch import sweep
 from sandbox.job import Job, Outcome, Slots
 from sandbox.monitor import Meter
+from sandbox.packages.store import Overlay
 from sandbox.pool import Pool
 from sandbox.running import Runner, scoring_folder
 from sandbox.scorer_tasks import tasks_of
@@ -50,10 +51,13 @@ class LocalExecutor:
         one_at_a_time()  # what code left is read in several threads
         self.slots = slots
         sweep()
+        self.packages: Overlay | None = None
+        """What was installed for the run; to be set before its first job."""
         self.isolation = isolation_of(settings)
         """How code runs here."""
         config = KernelConfig(settings, self.isolation, cache.absolute(),
-                              secret=tuple(path.absolute() for path in (labels, *secret)))
+                              secret=tuple(path.absolute() for path in (labels, *secret)),
+                              packages=lambda: self.packages.folder if self.packages else None)
         shutil.rmtree(scoring_folder(config), ignore_errors=True)
         self._settings, self._scorers = settings, scorers
         self._gpus = gpus or open_leases(settings, cuda_visible_devices())
@@ -83,7 +87,7 @@ class LocalExecutor:
     @property
     def ground(self) -> str:
         """What values depend on besides code, data and seed (`Executor.ground`). Raises `ExecutorError`."""
-        return ground_of(self._settings, self._gpus.devices)
+        return ground_of(self._settings, self._gpus.devices, self.packages)
 
     async def run(self, job: Job) -> Outcome:
         if job.cells:

@@ -17,6 +17,7 @@ from sandbox.datasets import Sources, files_of, materialise, registry
 from sandbox.errors import ExecutorError
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome
+from sandbox.packages.of_run import RunPackages
 from sandbox.pretrained import pretrained_of, provide
 from sandbox.scorers import freeze, scorers_of
 from sandbox.settings import SandboxSettings
@@ -33,7 +34,7 @@ async def run_file(
     settings: SandboxSettings | None = None, sources: Sources | None = None,
     cells: Mapping[Cell, Setting] | None = None, subjects: Callable[[Path], Subjects | None] = lambda _: None,
 ) -> Outcome:
-    """What came of the file. Raises `ExecutorError`.
+    """What came of the file. Raises `ExecutorError`, `PackageError`.
 
     `timeout` is in seconds of wall clock. It runs in `folder`, which is kept, or in a temporary one. Modules that the
     file imports and that lie beside it come along, and text files beside it whose paths stand in a source as strings;
@@ -66,9 +67,11 @@ async def run_file(
                 freeze(name, place, around / "scorers")
         pretrained = {str(model): provide(model, around / "pretrained")
                       for model in pretrained_of(chosen.pretrained) if model.id in strings}
+        packages = RunPackages(chosen).overlay()
         executor = LocalExecutor(
             1, around / "views", labels=around / "labels", settings=chosen, cache=around / "cache",
             pretrained=pretrained, secret=files_of(known), scorers=around / "scorers", subjects=subjects(around))
+        executor.packages = packages
         return await executor.run(Job(
             name=path.name, folder=folder or around / "job", source=source, entry=path.name, seed=seed,
             timeout=timeout or chosen.timeout, datasets=names, cells=tuple(cells or ()), settings=cells or {},

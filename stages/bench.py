@@ -26,6 +26,7 @@ from record.reading import RecordError
 from record.unexpected import MOST, frames_of
 from sandbox.datasets import Sources, registry
 from sandbox.job import Executor
+from sandbox.packages.of_run import RunPackages
 from sandbox.results import failure_of
 from search.settings import RETRY_FACTOR, SearchSettings
 from search.signals import Signals
@@ -56,7 +57,9 @@ class Bench:
     network: bool = False
     """Whether experiments reach the network."""
     packages: tuple[str, ...] = ()
-    """Importable packages with versions, as prompts name them."""
+    """Importable packages with versions, as prompts name them, without those that are installed for the run."""
+    more_packages: RunPackages | None = None
+    """Finds and installs these; None: nothing can be installed."""
     pretrained: tuple[str, ...] = ()
     """Models that `lab.pretrained` finds, as OWNER/NAME@REVISION."""
     subjects: Mapping[str, SubjectSettings] = field(default_factory=dict[str, SubjectSettings])
@@ -91,6 +94,12 @@ class Bench:
     def plan(self) -> DataPlan:
         assert self.state.data_plan is not None
         return self.state.data_plan
+
+    @property
+    def importable(self) -> tuple[str, ...]:
+        """Packages with versions, as prompts name them: what was installed for the run, and what is there."""
+        installed = self.state.installed.packages if self.state.installed is not None else {}
+        return (*(f"{name} {version}" for name, version in installed.items()), *self.packages)
 
     @property
     def facts(self) -> tuple[DatasetFacts, ...]:

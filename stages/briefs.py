@@ -80,7 +80,7 @@ def code_inputs(bench: Bench, decided: Decided) -> CodeInputs:
         retry_seconds=bench.retry_seconds, rate=state.rate, unreported=unreported(bench, view),
         quiet_seconds=bench.quiet_seconds, earlier=summaries(bench, view),
         device=bench.device, network=bench.network,
-        lab_reference=bench.lab_reference, packages=bench.packages, pretrained=bench.pretrained)
+        lab_reference=bench.lab_reference, packages=bench.importable, pretrained=bench.pretrained)
 
 
 def common_failure(folder: RunFolder, children: Sequence[Node], plan: DataPlan) -> CommonFailure | None:

@@ -29,6 +29,7 @@ from sandbox.data.splits import SHARES
 from sandbox.datasets import Bundled, Sources, catalogue, materialise
 from sandbox.formulas import can, declared, formula, formula_faults, keep, written
 from sandbox.metrics import METRICS
+from sandbox.packages.of_run import RunPackages
 from sandbox.scorers import describe_scorer, freeze, read_scorer
 from stages.bench import Bench, do_work
 from stages.briefs import GOALS
@@ -65,10 +66,12 @@ async def prepare(bench: Bench) -> None:
         facts = [one.model_copy(update={"scorer": describe_scorer(scorers[one.name])}) if one.name in scorers else one
                  for one in facts]
         await check_room(bench, Study(idea=bench.idea, data_plan=plan, facts=tuple(facts)))
+        installed = await to_thread(
+            bench.more_packages.install, plan.packages, bench.folder.packages) if bench.more_packages else None
         keep(plan.metrics, bench.folder.labels)
         write_file(bench.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
         bench.recorder.append(Prepared(
-            data_plan=plan, datasets=tuple(facts), scorers=tuple(scorers.values())))
+            data_plan=plan, datasets=tuple(facts), scorers=tuple(scorers.values()), installed=installed))
 
     await do_work(bench, "prepare", work)
 
@@ -86,8 +89,9 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
         subject_budget=in_words(bench.state), metrics=tuple(metrics), node_seconds=bench.node_seconds,
         retry_seconds=bench.retry_seconds, run_seconds=bench.run_seconds, rate=bench.state.rate,
         device=bench.device, shares=SHARES, context=lines_of(bench.state.context),
-        prior=prior.papers if prior is not None else (), common=common_to(prior)),
-        scorers=scorers, order=bench.search.order)
+        prior=prior.papers if prior is not None else (), common=common_to(prior),
+        packages=bench.more_packages.names if bench.more_packages else ()),
+        scorers=scorers, order=bench.search.order, packages=bench.more_packages)
     given, complaints = bench.state.started.plan, ()
     if given is None:
         plan, complaints = await planner.ask(PLANS, fatal=ContextTooLong)
@@ -129,6 +133,7 @@ class Planner:
     inputs: PlanInputs
     scorers: Mapping[str, Scorer]
     order: str
+    packages: RunPackages | None = None
 
     async def ask(
         self, tries: int, *, before: DataPlan | None = None, findings: tuple[ProtocolFinding, ...] = (),
@@ -154,6 +159,8 @@ class Planner:
                 continue
             complaints = faults_of(plan, known, scorers=self.scorers, anchors=self.inputs.idea.anchors,
                                    subjects=[one.name for one in self.inputs.subjects])
+            if self.packages is not None:
+                complaints = (*complaints, *await to_thread(self.packages.faults, plan.packages))
             silent, before = unanswered(plan, self.inputs.common, titles), plan
             if silent and left and not told:
                 complaints, told = (*complaints, *map(complaint_of, silent)), True
@@ -209,7 +216,7 @@ async def check_room(bench: Bench, study: Study) -> None:
     shared = {name: getattr(study, name) for name in Study.model_fields}
     code = CodeInputs(
         **shared, stage="preliminary", kind="draft", goal=GOALS["preliminary"], node_seconds=bench.node_seconds,
-        device=bench.device, network=bench.network, lab_reference=bench.lab_reference, packages=bench.packages,
+        device=bench.device, network=bench.network, lab_reference=bench.lab_reference, packages=bench.importable,
         pretrained=bench.pretrained)
     judged = FeedbackInputs(
         **shared, stage="preliminary", kind="draft", plan="", varies="", code={}, measurements=())

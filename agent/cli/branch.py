@@ -32,6 +32,7 @@ from stages.nodes.human import read_code
 FIXED = {
     "data": "the data of a run are fixed when it begins: start another one with 'scientist run'",
     "context": "the documents of a run are read when it begins: start another one with 'scientist run'",
+    "sandbox.packages": "the packages of a run are fixed with its data plan: start another one with 'scientist run'",
     "seed": "the seed of experiments stays that of the run, so that they compare; --seed is that of the choices",
 }
 AUTHOR = 64
@@ -60,7 +61,7 @@ def branch(asked: Branch) -> int:
     if root.exists():
         raise WrongUse(f"{root} exists already: choose another --name")
     for key in flags:
-        if (why := FIXED.get(key.split(".")[0])) is not None:
+        if (why := FIXED.get(key.split(".")[0], FIXED.get(key))) is not None:
             raise WrongUse(f"--set {key}: {why}")
     check_writable(root.parent)
     check_taken_up(settings, flags, root)

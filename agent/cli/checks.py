@@ -31,6 +31,8 @@ from sandbox.gpus import cuda_visible_devices
 from sandbox.isolation.bubblewrap import check_readable
 from sandbox.isolation.interpreter import check_interpreter
 from sandbox.isolation.probe import isolation_of
+from sandbox.packages.of_run import RunPackages
+from sandbox.packages.store import provide
 from sandbox.settings import SandboxSettings
 from stages.documents import check as check_documents
 from stages.paper.sample import try_out
@@ -160,6 +162,22 @@ def check_isolation(settings: SandboxSettings) -> None:
     if settings.isolation == "auto" and not found.on:
         say(f"experiments run without isolation, as you, with your files and network: {found.why}; to fix it: "
             f"{found.fix}")
+
+
+def ready_packages(settings: SandboxSettings) -> None:
+    """Install what `sandbox.packages` names, and say what that is; refuse lists that cannot be met. Raises
+    `PackageError`."""
+    more = RunPackages(settings)
+    _ = more.names  # refused here, where it is no list
+    if (found := more.find()) is None:
+        return
+    kept = f", as found on {found.until[:10]}: no index answers" if found.kept else ""
+    names = ", ".join(f"{name} {version}" for name, version in found.lock.packages.items())
+    say(f"packages for experiments, which {settings.python} lacks: {names or 'none'}{kept}")
+    installed = provide(found, settings).installed
+    if installed.packages:
+        say(f"{'shared with other runs' if installed.shared else 'installed'}: {installed.bytes / 1e6:.1f} MB in "
+            f"{installed.seconds:.1f} s")
 
 
 def check_papers(folder: Path | None) -> None:

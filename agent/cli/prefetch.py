@@ -1,4 +1,4 @@
-"""`scientist prefetch`: what a run needs from the Hugging Face hub, fetched into its cache while there is a network."""
+"""`scientist prefetch`: what a run needs from the Hugging Face hub and an index of packages, fetched ahead."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from record.errors import WrongUse
 from record.nouns.idea import read_idea
 from sandbox.data.own import OwnData
 from sandbox.data.spec import HUB
+from sandbox.packages.of_run import RunPackages
 from sandbox.pretrained import fetch, pretrained_of
 
 
@@ -27,6 +28,10 @@ def prefetch(asked: Prefetch) -> int:
         print(f"data {spec.name}: {HUB}{spec.hub}, {facts.examples} examples")
     for model in models:
         print(f"pretrained {model}: commit {fetch(model).name}")
-    if not models and not hub_data:
-        print("nothing to fetch: neither data from the hub (hf:OWNER/SET) nor sandbox.pretrained is named")
+    more = RunPackages(settings.sandbox)
+    overlay = more.overlay(more.names)  # together, so that any of them are there without a network
+    if overlay is not None:
+        print(f"packages: {overlay.installed or 'none that is not there'}; {overlay.installed.bytes / 1e6:.1f} MB")
+    if not models and not hub_data and overlay is None:
+        print("nothing to fetch: no hf:OWNER/SET, no pretrained model and no package is named")
     return DONE

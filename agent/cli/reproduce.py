@@ -31,6 +31,8 @@ from record.folder import RunFolder
 from record.machine import unlike as machines_unlike
 from sandbox.datasets import files_of
 from sandbox.executor import LocalExecutor
+from sandbox.packages.of_run import again
+from sandbox.packages.store import Overlay
 from stages.evidence.agreement import Number, Reproduction
 from stages.evidence.reproduction import Place, chosen, lay_out_data
 from stages.evidence.reproduction import reproduce as reproduce_nodes
@@ -45,9 +47,10 @@ def reproduce(asked: Reproduce) -> int:
         raise WrongUse(f"{run} was cut off before it had a data plan: there is nothing to execute again")
     settings = override(state.started.settings, state.overrides | asked.flags)
     check_isolation(settings.sandbox)
+    packages = again(state.installed, RunFolder(run).packages, settings.sandbox)
     nodes = [one.id for one in chosen(state, tuple(asked.node or ()), limit=asked.limit)]
     scratch, began = _scratch(run), time.monotonic()
-    found = asyncio.run(_reproduced(state, nodes, settings, RunFolder(run), scratch))
+    found = asyncio.run(_reproduced(state, nodes, settings, RunFolder(run), scratch, packages))
     # what came out otherwise is kept, to be looked into
     for folder in [scratch] if found.good else [scratch / name for name in ("data", "cache", "control")]:
         shutil.rmtree(folder, ignore_errors=True)
@@ -60,7 +63,7 @@ def reproduce(asked: Reproduce) -> int:
 
 
 async def _reproduced(
-    state: RunState, names: Sequence[str], settings: Settings, run: RunFolder, scratch: Path
+    state: RunState, names: Sequence[str], settings: Settings, run: RunFolder, scratch: Path, packages: Overlay | None
 ) -> Reproduction:
     sources, copy = sources_of(settings), RunFolder(scratch)
     has_pretrained = (run.root / "data" / "pretrained").is_dir()
@@ -73,6 +76,7 @@ async def _reproduced(
             cache=copy.cache, pretrained=provided(settings, run if has_pretrained else copy),
             secret=(*files_of(sources), run.labels), scorers=copy.scorers,
             subjects=subjects_of(settings, scratch, replay=True))
+        executor.packages = packages
         place = Place(run, copy, executor, settings.sandbox.timeout, datasets, settings.subjects)
         return await reproduce_nodes(
             state, [state.nodes[name] for name in names], place, unlike=unlike(state, settings),

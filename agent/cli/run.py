@@ -19,6 +19,7 @@ from agent.cli.checks import (
     check_parts,
     check_taken_up,
     default_name,
+    ready_packages,
     runs_folder_removed_if_refused,
 )
 from agent.cli.commands import Resume, Run, Write
@@ -47,6 +48,7 @@ from record.folder import RunFolder
 from record.log import Listener, MemoryLog
 from record.nouns.idea import Idea, read_idea
 from record.reading import read_state
+from sandbox.packages.of_run import again
 from sandbox.pretrained import fetch, pretrained_of
 from sandbox.scorers import copy_frozen
 from stages.ideation.converting import convert, idea_file, is_text, kept, read_text
@@ -69,6 +71,7 @@ def run(asked: Run) -> int:
     if asked.dry_run:
         return show_plan(chosen, settings, plan=plan, out=asked.out, json=asked.json)
     check_gpus(settings)
+    ready_packages(settings.sandbox)
     for model in pretrained_of(settings.sandbox.pretrained):
         fetch(model)
     with runs_folder_removed_if_refused(asked.runs):
@@ -90,11 +93,14 @@ def resume(asked: Resume) -> int:
         raise WrongUse("the data of a run are fixed when it begins: start another one with 'scientist run'")
     settings = override(state.started.settings, state.overrides | flags)
     check_taken_up(settings, flags, run)
+    if state.data_plan is not None and "sandbox.packages" in flags:
+        raise WrongUse("the packages of a run are fixed with its data plan: start another one with 'scientist run'")
     scorers = RunFolder(run).scorers
     copy_frozen(state.scorers, scorers, scorers)
     if state.phase != "done":  # otherwise nothing is executed any more, and the run may come from another machine
         check_gpus(settings)
         check_isolation(settings.sandbox)
+        again(state.installed, RunFolder(run).packages, settings.sandbox)
     return show_while(lambda listener: resume_run(run, flags, listener=listener), run)
 
 

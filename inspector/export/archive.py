@@ -28,7 +28,7 @@ from record.reading import snapshot
 
 CONTAINED = frozenset({
     "nodes", "cells", "paper", "review", "literature", "probes", "templates", "prompts", "code", "branch",
-    "config.yaml", "idea.json", "data_plan.json", "environment.txt", "manifest.json", "library.bib"})
+    "config.yaml", "idea.json", "data_plan.json", "environment.txt", "packages.lock", "manifest.json", "library.bib"})
 WITH_DATA = ("context", "data")
 """Datasets as experiments saw them, withheld labels, scorers; and documents that the person gave."""
 BLOCK = 1 << 20

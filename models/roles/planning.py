@@ -68,6 +68,7 @@ class PlanInputs(Frozen):
     run_seconds: Annotated[float, Circumstance(0.0)] = Field(default=0.0, description="limit of the run; 0: unknown")
     rate: Measured = None
     shares: dict[str, float] = Field(default_factory=dict, description="share of a dataset's examples by split")
+    packages: tuple[str, ...] = Field(default=(), description="that the plan may ask for; none: what is there must do")
     context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
     prior: tuple[PriorPaper, ...] = Field(default=(), description="what the closest papers used")
     common: tuple[PriorRow, ...] = Field(default=(), description="what two of them or more used")

@@ -23,6 +23,7 @@ from record.nouns.nodes import (
     StageSummary,
     Verdict,
 )
+from record.nouns.packages import Installed
 from record.nouns.protocol import ReviewedFinding
 
 
@@ -159,6 +160,7 @@ class Prepared(Frozen):
     data_plan: DataPlan
     datasets: tuple[DatasetFacts, ...]
     scorers: tuple[Scorer, ...] = Field(default=(), description="frozen for datasets of the plan")
+    installed: Installed | None = Field(default=None, description="packages, where settings or plan ask for any")
 
 
 class Decided(Frozen):

@@ -12,6 +12,7 @@ from record.machine import Machine, Rate
 from record.nouns.data import DataPlan, DatasetFacts, Measurement, OverExamples, Scorer
 from record.nouns.decisions import CallKey, Extend, Spending
 from record.nouns.nodes import STAGES, CellRun, Failure, Node, NodeKind, StageName, StageSummary
+from record.nouns.packages import Installed
 from record.nouns.subjects import SubjectUse
 from record.nouns.tuning import Trial
 
@@ -134,6 +135,8 @@ class Facts:
     """What a second reader said of the plan; None before, and in runs of older versions."""
     datasets: tuple[DatasetFacts, ...] = ()
     scorers: tuple[Scorer, ...] = ()
+    installed: Installed | None = None
+    """Packages that were installed for the run."""
     decisions: dict[int, searching.Decided] = field(default_factory=dict[int, searching.Decided])
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     step_since: dict[str, float] = field(default_factory=dict[str, float])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import site
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,13 +58,15 @@ _GPU_FILES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "
 class KernelConfig:
     """On what terms the kernels of an executor run: in which sandbox, with which cache.
 
-    `secret` is never seen, wherever it lies.
+    `secret` is never seen, wherever it lies. `packages` is the folder of what was installed for the run, once its plan
+    is made; it comes after all that the interpreter has.
     """
 
     settings: SandboxSettings
     isolation: Isolation
     cache: Path
     secret: tuple[Path, ...] = ()
+    packages: Callable[[], Path | None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ def kernel_sandbox(
     config: KernelConfig, start: StartOptions, *, folder: Path, seen: Path, scratch: Scratch,
 ) -> Sandbox:
     """The sandbox of one kernel, whose code sees its folder as `seen`. Raises `ExecutorError`."""
-    trees = (*interpreter(config.settings.python).trees, *map(Path, config.settings.readable))
+    packages = config.packages()
+    trees = (*interpreter(config.settings.python).trees, *map(Path, config.settings.readable),
+             *([packages] if packages is not None else []))
     visible = (*trees, *map(Path, SYSTEM))
     hidden = (*label_files(trees, os.environ), *(path for path in config.secret if is_visible(path, visible)))
     return Sandbox(
@@ -124,7 +128,7 @@ def kernel_environment(
         "MPLBACKEND": "Agg", "MPLCONFIGDIR": str(cache / "matplotlib"), "XDG_CACHE_HOME": str(cache),
         "IPYTHONDIR": f"{tmp}/.ipython", "JUPYTER_RUNTIME_DIR": tmp, "JUPYTER_CONFIG_DIR": f"{tmp}/.jupyter",
         "JUPYTER_DATA_DIR": f"{tmp}/.jupyter", "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in start.gpus),
-        "LAB_MODULES": ",".join(start.modules),
+        "LAB_MODULES": ",".join(start.modules), "LAB_PACKAGES": str(config.packages() or ""),
     }
     if site.ENABLE_USER_SITE:  # packages installed with --user are found by HOME, which we change
         environment["PYTHONUSERBASE"] = site.getuserbase()

@@ -10,6 +10,7 @@ It stops mistakes, not intent: code that wants to undo it can. Isolation is the 
 from __future__ import annotations
 
 import os
+import site
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
@@ -73,5 +74,7 @@ class _Arrivals:
         return spec
 
 
+if os.environ.get("LAB_PACKAGES"):  # what was installed for the run, after all that the interpreter has
+    site.addsitedir(os.environ["LAB_PACKAGES"])
 if "LAB_JOB" in os.environ:
     sys.meta_path[:0] = [_Hide(), _Arrivals()]

@@ -15,6 +15,7 @@ from typing import Any
 from models.roles.ideation import IdeaText
 from record.ideation import ClosestWork, DataNeed, Estimate, Fit, FoundWork, LiteratureSearch, Means, Novelty
 from record.nouns.idea import Idea
+from sandbox.packages.wanted import wanted_of
 
 _HUB = re.compile(r"^(?:hf:)?[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?(?:@[\w.-]+)?$")
 
@@ -34,6 +35,7 @@ def fit_of(estimate: Estimate, means: Means) -> Fit:
     elif memory and means.gpu_memory_gb and memory > means.gpu_memory_gb:
         why.append(f"it wants {memory:g} GB of GPU memory, and there are {means.gpu_memory_gb:g} GB")
     have = {_package(one.split()[0]) for one in means.packages if one.strip()}
+    have |= {_package(one.name) for one in wanted_of(means.installable)}
     why += [f"the package {name!r} is not installed" for name in estimate.packages
             if _package(name) not in have and _package(name) not in _STANDARD]
     if estimate.network and not means.network:

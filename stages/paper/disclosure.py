@@ -57,6 +57,7 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
         "seed": state.started.seed, "models": state.models, "isolation": state.isolations,
         "isolation_told": isolation, "machines": state.machines, "settings": state.started.settings,
         "overrides": state.overrides, "datasets": state.datasets, "scorers": state.scorers,
+        "installed": state.installed,
         "untested": state.data_plan.not_tested if state.data_plan else (), "rules": RULES,
         "protocol": state.protocol, "prior_work": state.prior_work,
         "plan": state.plan_hash, "amendments": [one.model_dump(exclude={"data_plan"}) for one in state.amendments],

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from agent.cli import main
+from agent.environment import environment_text
 from sandbox.errors import PackageError
+from sandbox.ground import ground_of
+from sandbox.isolation.interpreter import interpreter
+from sandbox.isolation.probe import probed
+from sandbox.packages import store
+from sandbox.packages.locks import Lock
+from sandbox.packages.of_run import RunPackages, again
+from sandbox.packages.store import Overlay
+from sandbox.packages.uv import of_pip
 from sandbox.packages.wanted import Allowed, Wanted, allowed_of, wanted_of
+from sandbox.settings import SandboxSettings
+from tests.sandbox.index import Index, source, wheel
 
 
 def test_a_list_of_names_says_what_is_a_package_a_model_and_data() -> None:
@@ -25,3 +48,272 @@ def test_what_is_no_package_is_refused_in_one_line(word: str, why: str) -> None:
     assert "\n" not in str(error.value)
     with pytest.raises(PackageError, match="names my-net twice"):
         wanted_of(("my_net", "My.Net>=1"))
+
+
+# --- found, locked, installed, shared -------------------------------------------------------------------------------
+
+SETTINGS = SandboxSettings(isolation="none", pool=0)
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+    """An index with `tiny` (which needs `small` and numpy), and a store and a cache of uv of their own."""
+    monkeypatch.setattr("sandbox.packages.uv.of_pip", list[str])
+    served = Index()
+    for name, value in (("UV_DEFAULT_INDEX", served.url), ("UV_HTTP_RETRIES", "0"), ("UV_NO_CONFIG", "1"),
+                        ("UV_CACHE_DIR", str(tmp_path / "uv")), ("XDG_CACHE_HOME", str(tmp_path / "cache"))):
+        monkeypatch.setenv(name, value)
+    served.add(wheel("tiny", "1.0", {"tiny.py": "import small\nVALUE = 1 + small.VALUE\n"},
+                     requires=("small", "numpy>=1", "nothing; extra == 'more'")))
+    served.add(wheel("small", "2.0", {
+        "small/__init__.py": "VALUE = 41\n", "vega_datasets/_data/iris.csv": "labels", "numpy.py": "raise SystemExit"}))
+    yield served
+    with suppress(OSError):
+        served.close()
+
+
+def installed(*words: str, settings: SandboxSettings = SETTINGS) -> Overlay:
+    overlay = RunPackages(settings.model_copy(update={"packages": words})).overlay()
+    assert overlay is not None
+    return overlay
+
+
+def refused(*words: str, settings: SandboxSettings = SETTINGS) -> str:
+    with pytest.raises(PackageError) as error:
+        installed(*words, settings=settings)
+    assert "\n" not in str(error.value) and len(str(error.value)) < 700
+    return str(error.value)
+
+
+def test_what_the_interpreter_lacks_is_installed_once_and_shared(index: Index) -> None:
+    first, second = installed("tiny", "numpy"), installed("numpy", "tiny")
+    assert first.installed.packages == {"small": "2.0", "tiny": "1.0"}
+    assert first.folder == second.folder and (first.installed.shared, second.installed.shared) == (False, True)
+    assert first.installed.bytes > 0 and first.installed.asked == ("tiny", "numpy")
+    assert first.folder is not None
+    assert not any(path.stat().st_mode & 0o222 for path in first.folder.rglob("*"))
+    assert installed("numpy").folder is None  # it is there already
+
+
+def test_what_was_uploaded_later_is_not_taken_and_a_lock_is_never_resolved_again(index: Index, tmp_path: Path) -> None:
+    index.add(wheel("tiny", "9.0", {"tiny.py": ""}), uploaded="2099-01-01T00:00:00Z")
+    overlay = installed("tiny")
+    (tmp_path / "packages.lock").write_text(overlay.lock.text)
+    shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+    for path in (tmp_path / "cache").rglob("*"):  # its folders may not be written to
+        path.chmod(0o755)
+    shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+    index.add(wheel("tiny", "1.5", {"tiny.py": ""}))
+    rebuilt = again(overlay.installed, tmp_path / "packages.lock", SETTINGS)
+    assert rebuilt is not None and rebuilt.installed.packages == {"small": "2.0", "tiny": "1.0"}
+    assert installed("tiny").installed.packages["tiny"] == "1.5"
+    (tmp_path / "packages.lock").write_text(overlay.lock.text.replace("1.0", "1.5"))
+    with pytest.raises(PackageError, match="is not the lock that the record names"):
+        again(overlay.installed, tmp_path / "packages.lock", SETTINGS)
+
+
+def test_other_bytes_under_the_same_version_are_refused(index: Index, tmp_path: Path) -> None:
+    overlay = installed("tiny")
+    (tmp_path / "packages.lock").write_text(overlay.lock.text)
+    for folder in ("uv", "cache"):
+        subprocess.run(["chmod", "-R", "u+w", str(tmp_path / folder)], check=True)
+        shutil.rmtree(tmp_path / folder)
+    index.add(wheel("tiny", "1.0", {"tiny.py": "VALUE = 'another'\n"}))
+    with pytest.raises(PackageError, match=r"cannot install small 2\.0, tiny 1\.0 as the lock says.*[Hh]ash"):
+        again(overlay.installed, tmp_path / "packages.lock", SETTINGS)
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.name.endswith(".part")]
+
+
+def test_an_index_without_dates_is_taken_as_it_is(index: Index) -> None:
+    index.dated = False
+    assert installed("tiny").installed.until == ""
+
+
+def test_two_at_once_make_it_once_and_what_was_changed_is_made_anew(
+    index: Index, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, make = list[Path](), store._make  # pyright: ignore[reportPrivateUsage]
+
+    def counted(lock: Lock, place: Path, settings: SandboxSettings) -> None:
+        made.append(place)
+        make(lock, place, settings)
+
+    monkeypatch.setattr(store, "_make", counted)
+    with ThreadPoolExecutor(2) as both:
+        folders = [one.folder for one in both.map(installed, ["tiny"] * 2)]
+    assert folders[0] == folders[1] and len(made) == 1
+    assert folders[0] is not None
+    file = folders[0] / "tiny.py"
+    file.chmod(0o644)
+    file.write_text("VALUE = 'changed'\n")
+    assert not installed("tiny").installed.shared and "changed" not in file.read_text()
+
+
+def test_without_a_network_what_is_in_the_store_does(index: Index) -> None:
+    everything = SETTINGS.model_copy(update={"allowed": ("small",)})
+    installed("tiny", "small")
+    index.close()
+    told = RunPackages(SETTINGS.model_copy(update={"packages": ("tiny", "small")})).find()
+    assert told is not None and told.kept and installed("tiny", "small").installed.shared
+    part = RunPackages(everything).overlay(("small",))  # fetched ahead together, it does for a part of it
+    assert part is not None and "small" in part.installed.packages
+    why = refused("tiny", "other")
+    assert why.startswith("no index answers, and tiny, other are not in the store: run scientist prefetch where there")
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (("nosuch",), "cannot install nosuch: .*was not found.*; check the name"),
+    (("numpy<1.5",), r"cannot install numpy<1.5: .*; numpy \S+ of sandbox.python stays as it is: name another"),
+    (("needy",), r"cannot install needy: .*; numpy \S+ of sandbox.python stays as it is"),
+    (("future",), r"cannot install future: .*[Pp]ython.*4"),
+    (("other",), r"cannot install other: .*wheels"),
+    (("sourced",), r"cannot install sourced: .*; where you trust its source, name it NAME:sdist"),
+    (("tiny>5",), "cannot install tiny>5: .*tiny"),
+])
+def test_what_cannot_be_installed_is_told_in_one_line(index: Index, words: tuple[str, ...], told: str) -> None:
+    index.add(wheel("needy", "1.0", {"needy.py": ""}, requires=("numpy<1.5",)))
+    index.add(wheel("future", "1.0", {"future.py": ""}, python=">=4"), python=">=4")
+    index.add(wheel("other", "1.0", {"other.py": ""}, tag="cp27-cp27m-win32"))
+    index.add(source("sourced", "1.0", "VALUE = 1\n"))
+    assert re.search(told, refused(*words))
+
+
+def test_time_runs_out(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandbox.packages.uv.LIMIT", 0.01)
+    assert "took more than 0.01 s" in refused("tiny")
+
+
+def test_pip_says_where_packages_come_from_where_uv_does_not_know(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`index` is not asked: uv's own index does not answer, and a folder of wheels does."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    for name in ("tiny-1.0-py3-none-any.whl", "small-2.0-py3-none-any.whl"):
+        (folder / name).write_bytes(index.files[name][0])
+    (tmp_path / "pip.conf").write_text(f"[global]\nfind-links = {folder}\nno-index = true\nconstraint = x\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    for name in [name for name in os.environ if name.startswith("PIP_") and name != "PIP_CONFIG_FILE"]:
+        monkeypatch.delenv(name)
+    index.close()
+    options = of_pip.__wrapped__()
+    assert options[options.index("--find-links") + 1] == str(folder) and "--no-index" in options
+    monkeypatch.setattr("sandbox.packages.uv.of_pip", lambda: options)
+    assert installed("tiny").installed.packages == {"small": "2.0", "tiny": "1.0"}
+
+
+# --- in a kernel, from a source, in a run ---------------------------------------------------------------------------
+
+ISOLATED = SandboxSettings(isolation="auto", pool=0, grace=0.5)
+isolated = pytest.mark.skipif(not probed().on, reason="no sandbox here")
+
+SCRIPT = '''
+import os, subprocess, sys
+import numpy, small, tiny
+import lab
+assert numpy.__version__ and tiny.VALUE == 42, "the interpreter's own numpy comes first"
+assert subprocess.run([sys.executable, "-c", "import tiny"]).returncode == 0
+folder = os.path.dirname(small.__file__)
+try:
+    open(os.path.join(folder, "mine.py"), "w")
+    raise SystemExit("could write")
+except OSError:
+    pass
+assert not os.path.exists(os.path.join(folder, "..", "vega_datasets", "_data", "iris.csv")), "labels are in reach"
+lab.submit("digits", "validation", "plain", predictions=numpy.zeros(len(lab.data("digits").validation.x), int))
+'''
+
+
+@isolated
+@pytest.mark.slow
+def test_experiments_import_them_and_cannot_change_them(
+    index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "try.py").write_text(SCRIPT)
+    monkeypatch.chdir(tmp_path)
+    code = main(["exec", str(tmp_path / "try.py"), "--set", "sandbox.packages=tiny", "--json"])
+    assert (json.loads(capsys.readouterr().out)["failure"], code) == (None, 0)
+    assert main(["exec", str(tmp_path / "try.py"), "--set", "sandbox.packages=nosuch"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+HOSTILE = '''
+try:
+    socket.create_connection(("127.0.0.1", {port}), timeout=2)
+    raise SystemExit("reached the network")
+except OSError:
+    pass
+if os.path.exists({secret!r}):
+    raise SystemExit("saw a file of the host")
+'''
+
+
+@isolated
+@pytest.mark.slow
+def test_a_source_is_built_in_the_sandbox_and_only_where_it_is_listed(index: Index, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    port = int(index.url.split(":")[2].split("/")[0])
+    index.add(source("sourced", "1.0", "VALUE = 7\n", ahead=HOSTILE.format(port=port, secret=str(secret))))
+    index.add(wheel("upon", "1.0", {"upon.py": "import sourced\n"}, requires=("sourced",)))
+    overlay = installed("upon", "sourced:sdist", settings=ISOLATED)
+    assert overlay.installed.built == ("sourced",) and overlay.folder is not None
+    assert (overlay.folder / "sourced.py").read_text() == "VALUE = 7\n"
+    assert "# built from their sources\nsourced==1.0 --hash=sha256:" in overlay.lock.text
+    (tmp_path / "packages.lock").write_text(overlay.lock.text)
+    subprocess.run(["chmod", "-R", "u+w", str(tmp_path / "cache")], check=True)
+    shutil.rmtree(tmp_path / "cache")
+    rebuilt = again(overlay.installed, tmp_path / "packages.lock", ISOLATED)
+    assert rebuilt is not None and rebuilt.installed.packages == {"sourced": "1.0", "upon": "1.0"}
+    assert "there is none here: sandbox.isolation is none" in refused("sourced:sdist")
+    index.add(source("broken", "1.0", "", ahead="raise ValueError('no compiler')"))
+    assert "the source of broken cannot be built: " in (told := refused("broken:sdist", settings=ISOLATED))
+    assert "no compiler" in told
+
+
+def test_a_plan_asks_for_what_is_listed_alone(index: Index, tmp_path: Path) -> None:
+    index.add(wheel("tiny_other", "1.0", {"tiny_other.py": ""}, requires=("numpy<1.5",)))
+    handed = list[Overlay]()
+    more = RunPackages(SETTINGS.model_copy(update={"packages": ("small",), "allowed": (
+        "tiny==1.0", "tiny-other", "model:a/b@c")}), handed.append)
+    assert more.names == ("tiny==1.0", "tiny-other")
+    assert more.faults(("Tiny", "numpy", "small")) == ()
+    assert more.faults(("timm",)) == (
+        "package 'timm' cannot be asked for: `packages` may name tiny==1.0, tiny-other; do without it",)
+    assert "numpy" in more.faults(("tiny_other",))[0]
+    found = more.install(("tiny",), tmp_path / "packages.lock")
+    assert found is not None and found.asked == ("small", "tiny==1.0") and handed[0].installed == found
+    assert (tmp_path / "packages.lock").read_text() == handed[0].lock.text
+    assert RunPackages(SETTINGS).install((), tmp_path / "none.lock") is None and not (tmp_path / "none.lock").exists()
+    other = ground_of(SETTINGS, (), handed[0])
+    assert found.sha256 in other and ground_of(SETTINGS, ()) != other
+    assert environment_text(SETTINGS.python, found).rstrip().endswith("small==2.0\ntiny==1.0")
+
+
+def test_another_interpreter_that_lacks_what_a_lock_rests_on_is_refused(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    overlay = installed("tiny")
+    (tmp_path / "packages.lock").write_text(overlay.lock.text)
+    there = interpreter(SETTINGS.python)
+    without = replace(there, packages={name: one for name, one in there.packages.items() if name != "numpy"})
+    monkeypatch.setattr(store, "interpreter", {SETTINGS.python: without}.__getitem__)
+    with pytest.raises(PackageError, match=r"tiny needs numpy>=1, and sandbox\.python lacks it: install it there"):
+        again(overlay.installed, tmp_path / "packages.lock", SETTINGS)
+
+
+def test_a_run_is_refused_before_it_is_made_and_prefetch_fetches(
+    index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("sandbox: {isolation: auto, packages: [small], allowed: ['tiny', 'model:a/b@c']}\n")
+    assert main(["prefetch", str(config)]) == 0
+    assert capsys.readouterr().out.startswith("packages: small 2.0, tiny 1.0; 0.0 MB")
+    config.write_text("sandbox: {isolation: auto, packages: [small], allowed: ['tiny', 'no name']}\n")
+    idea = Path(__file__).parents[2] / "examples/ideas/label_noise_calibration.json"
+    run = ["run", "--idea", str(idea), "--runs", str(tmp_path / "runs"), "--config", str(config)]
+    assert main(run) == 2
+    config.write_text("sandbox: {isolation: auto, packages: [nosuch]}\n")
+    assert main(run) == 2
+    assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == [
+        "scientist", "scientist"] and not (tmp_path / "runs").exists()

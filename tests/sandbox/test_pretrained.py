@@ -91,7 +91,7 @@ def test_models_are_named_as_people_write_them() -> None:
 
 @pytest.mark.parametrize(("lines", "code", "words"), [
     ("sandbox: {pretrained: tiny/bert@v1}", 0, f"pretrained tiny/bert@v1: commit {COMMIT}\n"),
-    ("seed: 1", 0, "nothing to fetch: neither data from the hub (hf:OWNER/SET) nor sandbox.pretrained is named\n"),
+    ("seed: 1", 0, "nothing to fetch: no hf:OWNER/SET, no pretrained model and no package is named\n"),
     ("sandbox: {pretrained: [tiny/gpt@v1]}", 2, "scientist: pretrained model tiny/gpt@v1 cannot be fetched"),
     ("sandbox: {pretrained: tiny/bert}", 2, "scientist: sandbox.pretrained: 'tiny/bert' is not OWNER/NAME@REVISION"),
 ])

@@ -1,0 +1,153 @@
+"""Packages that a plan asks for, from the plan to `reproduce`: seconds and megabytes, shared, and without a network.
+
+    python -m benchmarks.packages [--packages einops,msgspec] [--out FILE] [--runs DIR]
+
+The offline model's plan asks for the packages, of which the user's list allows, and its programs import them; the rest
+is as it is in `make demo`, smaller. Needs an index (PyPI). Prints one JSON object; exit code 1 where anything fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from agent.cli import main as scientist
+from models.offline import researcher
+from models.roles.coding import CodeInputs, Program
+from models.roles.planning import PlanInputs
+from record.fold.state import RunState
+from record.nouns.data import DataPlan
+from record.reading import RecordError, read_state
+
+ROOT = Path(__file__).resolve().parents[1]
+SMALL = {"search.num_drafts": 1, "search.num_seeds": 2, "search.max_seeds": 2, "search.preliminary.nodes": 2,
+         "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.agenda.num_seeds": 2, "search.ablation.nodes": 1,
+         "search.ablation.num_seeds": 2, "paper.missing_ablations": 0, "paper.judge": "false", "search.ladder": "false"}
+LONGEST = 900.0
+"""Seconds that one command gets."""
+
+
+def importing(names: list[str], arguments: list[str]) -> int:
+    """`scientist` whose offline model asks for these packages and imports them."""
+    plan, code = researcher.ANSWERS["plan"], researcher.ANSWERS["code"]
+
+    def asks(inputs: PlanInputs) -> DataPlan:
+        return cast("DataPlan", plan(inputs)).model_copy(update={"packages": tuple(names)})
+
+    def imports(inputs: CodeInputs) -> Program:
+        made, lines = cast("Program", code(inputs)), "".join(f"import {name}\n" for name in names)
+        return made.model_copy(update={"files": tuple(one.model_copy(update={"text": re.sub(
+            r"^import numpy", f"{lines}import numpy", one.text, count=1, flags=re.M)}) for one in made.files)})
+
+    researcher.ANSWERS.update(plan=asks, code=imports)
+    return scientist(arguments)
+
+
+class Bench:
+    """Runs in one folder, with a store of their own."""
+
+    def __init__(self, runs: Path, names: list[str]) -> None:
+        self.runs, self.names = runs, names
+        self.cache = runs / "cache"
+        self.store = self.cache / "scientist" / "packages"
+
+    def start(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.packages", "--as", ",".join(self.names), *arguments], cwd=ROOT,
+            text=True, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=os.environ | {"XDG_CACHE_HOME": str(self.cache)} | variables)
+
+    def run(self, name: str) -> list[str]:
+        flags = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
+        return ["run", "--idea", "examples/ideas/label_noise_calibration.json", "--config", "examples/demo.yaml",
+                "--runs", str(self.runs), "--name", name, "--set", f"sandbox.allowed={','.join(self.names)}", *flags]
+
+    def timed(self, *arguments: str, **variables: str) -> dict[str, Any]:
+        began = time.monotonic()
+        out, err = (process := self.start(*arguments, **variables)).communicate(timeout=LONGEST)
+        return {"exit": process.returncode, "seconds": round(time.monotonic() - began, 1),
+                "said": [line for line in err.splitlines() if line][-2:], "end": out.splitlines()[-1:]}
+
+    def until(self, process: subprocess.Popen[str], name: str, far: Callable[[RunState], object]) -> RunState:
+        """Kill a run as soon as its state is so far."""
+        end = time.monotonic() + LONGEST
+        while time.monotonic() < end and process.poll() is None:
+            try:
+                state = read_state(self.runs / name)
+            except RecordError:
+                time.sleep(0.1)
+                continue
+            if far(state):
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                return state
+            time.sleep(0.1)
+        raise SystemExit(f"{name} did not come so far: {process.communicate()[1][-400:]}")
+
+    def empty(self, *, all_of_it: bool = False) -> None:
+        place = self.cache if all_of_it else self.store
+        subprocess.run(["chmod", "-R", "u+w", str(place)], check=True)
+        shutil.rmtree(place)
+
+
+def measured(bench: Bench) -> dict[str, Any]:
+    """What a run from plan to paper takes, a second one that shares, and what is built again from the lock."""
+    found: dict[str, Any] = {"packages": bench.names, "run": bench.timed(*bench.run("first"))}
+    installed = read_state(bench.runs / "first").installed
+    assert installed is not None, found
+    found["installed"] = {
+        "megabytes": round(installed.bytes / 1e6, 2), "seconds": installed.seconds, "all": installed.packages}
+    second = bench.until(
+        bench.start(*bench.run("second")), "second", lambda state: state.installed is not None).installed
+    assert second is not None
+    found["second run"] = {
+        "seconds": second.seconds, "shared": second.shared, "same lock": second.sha256 == installed.sha256}
+    bench.empty()
+    bench.until(bench.start("resume", str(bench.runs / "second")), "second", lambda state: any(
+        node.status == "good" or node.attempts for node in state.nodes.values()))
+    found["resumed on an empty store"] = any(bench.store.iterdir())
+    again = ("reproduce", str(bench.runs / "first"), "--limit", "2")
+    dead = {"UV_OFFLINE": "1", "PIP_CONFIG_FILE": os.devnull} | {name: "" for name in os.environ if name.startswith(
+        ("PIP_", "UV_INDEX"))}
+    bench.empty(all_of_it=True)
+    found["reproduced on an empty store"] = bench.timed(*again)
+    found["reproduced from the store, without a network"] = bench.timed(*again, **dead)
+    bench.empty(all_of_it=True)
+    found["refused without store and network"] = bench.timed(*again, **dead)
+    return found | {"good": (
+        found["run"]["exit"] == 0 and second.shared and second.sha256 == installed.sha256
+        and [found[key]["exit"] for key in found if key.startswith(("reproduced", "refused"))] == [0, 0, 2])}
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--as"]:
+        return importing(sys.argv[2].split(","), sys.argv[3:])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--packages", default="einops,msgspec")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--runs", type=Path)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-packages-", ignore_cleanup_errors=True) as folder:
+        runs = (asked.runs or Path(folder)).absolute()
+        runs.mkdir(parents=True, exist_ok=True)
+        found = measured(Bench(runs, asked.packages.split(",")))
+    text = json.dumps(found, indent=1)
+    print(text)
+    if asked.out:
+        asked.out.write_text(text + "\n")
+    return 0 if found["good"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""Wheels from sources, for the packages that the user names with `:sdist`.
+
+The code of a source runs in a sandbox alone: without a network, seeing the interpreter, the tools that build it
+(wheels) and its own folder. Not kept: that the same source gives the same wheel byte for byte; and nothing looks at
+what the code does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import tomllib
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+from record.folder import open_regular
+from sandbox.errors import PackageError
+from sandbox.isolation.bubblewrap import Sandbox, wrap
+from sandbox.isolation.interpreter import interpreter
+from sandbox.isolation.mounts import label_files
+from sandbox.isolation.probe import isolation_of
+from sandbox.packages.locks import WHEELS, Pin, pins_of
+from sandbox.packages.uv import Uv
+from sandbox.settings import SandboxSettings
+
+MOST_BYTES = 2**30
+"""Of one source."""
+ANSWER = 60.0
+"""Seconds in which an index must go on sending."""
+_BUILD = """
+import contextlib, importlib, json, os, sys
+backend, path, task = json.loads(sys.argv[1])
+sys.path[:0] = [os.path.abspath(one) for one in path]
+module, _, inner = backend.partition(":")
+made = importlib.import_module(module)
+for name in filter(None, inner.split(".")):
+    made = getattr(made, name)
+with contextlib.redirect_stdout(sys.stderr):
+    if task == "requires":
+        found = getattr(made, "get_requires_for_build_wheel", lambda config: [])(None)
+    else:
+        found = made.build_wheel("../out")
+open("../answer.json", "w").write(json.dumps(found))
+"""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source that was fetched and unpacked below `folder`."""
+
+    pin: Pin
+    folder: Path
+
+    @property
+    def tree(self) -> Path:
+        return self.folder / "source"
+
+    @property
+    def needs(self) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+        """Its tools, the entry that builds it, and where that lies within (PEP 517). Raises `PackageError`."""
+        path = self.tree / "pyproject.toml"
+        try:
+            whole: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            system: dict[str, Any] = whole.get("build-system", {})
+            return (tuple(map(str, system.get("requires", ("setuptools", "wheel")))),
+                    str(system.get("build-backend", "setuptools.build_meta:__legacy__")),
+                    tuple(map(str, system.get("backend-path", ()))))
+        except (OSError, ValueError, AttributeError, TypeError) as error:
+            raise PackageError(f"the source of {self.pin.name} has no usable pyproject.toml ({error})") from None
+
+
+def fetch(uv: Uv, requirement: str, name: str, *, known: Pin | None = None) -> Source:
+    """The source of a package, unopened but for its pyproject.toml; the one of a lock, if known. Raises
+    `PackageError`."""
+    pins, addresses = pins_of(uv, [requirement], "--no-deps", "--no-binary", name)
+    if not pins or name not in addresses:
+        raise PackageError(f"the index has no source of {requirement}")
+    pin = known or Pin(pins[0].name, pins[0].version, ())
+    folder = uv.folder / f"source-{name}"
+    folder.mkdir()
+    content = bytearray()
+    try:
+        with urllib.request.urlopen(addresses[name], timeout=ANSWER) as answer:
+            while block := answer.read(2**20):
+                content += block
+                if len(content) > MOST_BYTES or not uv.left:
+                    raise PackageError(f"the source of {name} has more than {MOST_BYTES} bytes")
+    except (OSError, ValueError) as error:
+        raise PackageError(f"the source of {name} cannot be fetched ({str(error)[:160]})") from None
+    digest = hashlib.sha256(content).hexdigest()
+    if digest not in (known or pins[0]).hashes:
+        raise PackageError(f"the source of {name} {pin.version} is not the one with the hash that was expected")
+    (folder / "archive").write_bytes(content)
+    try:
+        with tarfile.open(folder / "archive") as archive:
+            archive.extractall(folder / "whole", filter="data")
+        (only,) = (folder / "whole").iterdir()
+        os.rename(only, folder / "source")
+    except (OSError, tarfile.TarError, ValueError) as error:
+        raise PackageError(f"the source of {name} cannot be unpacked ({str(error)[:160]})") from None
+    return Source(known or Pin(pin.name, pin.version, (digest,)), folder)
+
+
+def tools_for(uv: Uv, sources: Sequence[Source], settings: SandboxSettings) -> tuple[Pin, ...]:
+    """What builds these sources, found and put below `uv.folder`. Raises `PackageError`."""
+    wanted = sorted({word for one in sources for word in one.needs[0]})
+    pins, _ = pins_of(uv, wanted, *WHEELS)
+    install_tools(uv, pins)
+    asked: set[str] = set()
+    for one in sources:
+        asked.update(map(str, _in_sandbox(uv, one, settings, "requires")))
+    if asked - set(wanted):
+        pins, _ = pins_of(uv, [*wanted, *asked], *WHEELS)
+        install_tools(uv, pins)
+    return pins
+
+
+def install_tools(uv: Uv, pins: Sequence[Pin]) -> None:
+    """Put what builds sources below `uv.folder`. Raises `PackageError`."""
+    if pins:
+        uv.ask("pip", "install", "--target", str(uv.folder / "tools"), "--no-deps", "--require-hashes", *WHEELS,
+               "--requirements", "-", given="\n".join(map(str, pins)))
+
+
+def build(uv: Uv, source: Source, settings: SandboxSettings) -> Path:
+    """The wheel of a source, in a folder of its own. Raises `PackageError`."""
+    out = source.folder / "out"
+    out.mkdir(exist_ok=True)
+    _in_sandbox(uv, source, settings, "build")
+    place = source.folder / "wheel"
+    place.mkdir()
+    try:
+        (made,) = out.iterdir()
+        if canonicalize_name(parse_wheel_filename(made.name)[0]) != source.pin.name:
+            raise ValueError(f"it is {made.name}")
+        with open(open_regular(made), "rb") as file, open(place / made.name, "wb") as copy:
+            shutil.copyfileobj(file, copy)
+    except (OSError, ValueError, InvalidWheelFilename) as error:
+        raise PackageError(f"the source of {source.pin.name} did not build one wheel ({error})") from None
+    return place / made.name
+
+
+def _in_sandbox(uv: Uv, source: Source, settings: SandboxSettings, task: str) -> list[object]:
+    isolation, name = isolation_of(settings), source.pin.name
+    if not isolation.on:
+        raise PackageError(f"{name} is to be built from its source, which is done in a sandbox, and there is none "
+                           f"here: {isolation.why}")
+    _, backend, path = source.needs
+    tmp = source.folder / "tmp"
+    tmp.mkdir(exist_ok=True)
+    trees = (*interpreter(settings.python).trees, uv.folder / "tools")
+    sandbox = Sandbox(source.folder, environments=trees, hidden=label_files(trees, os.environ), tmp=tmp,
+                      user_namespace=isolation.user_namespace)
+    environment = {key: os.environ[key] for key in ("PATH", "LANG", "LD_LIBRARY_PATH") if key in os.environ}
+    code = ["sh", "-c", 'cd source && exec "$0" "$@"', settings.python, "-c", _BUILD, json.dumps([backend, path, task])]
+    try:
+        ran = subprocess.run(wrap(code, sandbox), capture_output=True, text=True, errors="replace", timeout=uv.left,
+                             check=False, stdin=subprocess.DEVNULL, env=environment | {
+                                 "HOME": str(source.folder), "PYTHONPATH": str(uv.folder / "tools")})
+        if ran.returncode:
+            told = " ".join((ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[-3:])
+            raise PackageError(f"the source of {name} cannot be built: {told[-300:]}")
+        with open(open_regular(source.folder / "answer.json"), "rb") as file:
+            answer = json.loads(file.read(2**20))
+    except subprocess.TimeoutExpired:
+        raise PackageError(f"the source of {name} was not built within {uv.limit:g} s") from None
+    except (OSError, ValueError) as error:
+        raise PackageError(f"the source of {name} cannot be built: {error}") from None
+    return cast("list[object]", answer) if isinstance(answer, list) else [answer]

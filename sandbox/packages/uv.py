@@ -1,0 +1,128 @@
+"""uv, which finds and installs packages. It is never let run code of theirs: it takes wheels, or a source unopened.
+
+It reads its own configuration (`UV_*`, uv.toml) and not pip's. Where its index does not do, it is asked again with the
+indexes, folders and certificates that `pip config list` names; first with these, where pip has an index in place of
+PyPI.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.errors import PackageError
+
+LIMIT = 900.0
+"""Seconds that finding and installing the packages of a run may take in all."""
+_OPTIONS = {"index-url": "--default-index", "extra-index-url": "--index", "find-links": "--find-links",
+            "cert": "--cert", "trusted-host": "--allow-insecure-host"}
+_NO_ANSWER = re.compile(r"Request failed|Failed to (fetch|download)|error sending request|dns error|timed out|"
+                        r"Connectivity is disabled|Network (is )?unreachable", re.IGNORECASE)
+_ASIDE = ("warning:", "Using ", "Resolved ", "Prepared ")
+_UNDATED = "missing an upload date"
+
+
+class NoAnswer(PackageError):
+    """No index answered. Who acts: whoever has a network."""
+
+
+@dataclass
+class Uv:
+    """uv for one interpreter, within a time limit for all that it is asked."""
+
+    python: str
+    until: str
+    """Nothing uploaded later is taken (RFC 3339); empty: whatever there is."""
+    folder: Path
+    """Where it works, and no project has a say."""
+
+    def __post_init__(self) -> None:
+        self.limit = LIMIT
+        self._ends = time.monotonic() + self.limit
+
+    def ask(self, *arguments: str, given: str = "") -> str:
+        """What uv prints; `given` is its standard input. Raises `PackageError`, `NoAnswer`: its words, cut short."""
+        tries, told = [list[str](), of_pip()], list[str]()
+        own = any(name.startswith(("UV_INDEX", "UV_DEFAULT")) for name in os.environ)
+        if "--default-index" in of_pip() and not own:
+            tries.reverse()
+        for options in tries if of_pip() else tries[:1]:
+            for until in dict.fromkeys((self.until, "")):
+                ran = self._run([*arguments, *options, *(["--exclude-newer", until] if until else [])], given)
+                if ran.returncode == 0:
+                    self.until = until
+                    return ran.stdout
+                told.append(ran.stderr)
+                if _UNDATED not in ran.stderr:
+                    break
+        best = next((text for text in reversed(told) if "Hash mismatch" in text or not _NO_ANSWER.search(text)), None)
+        if best is None:
+            raise NoAnswer(_words(told[-1]))
+        raise PackageError(_words(best))
+
+    @property
+    def left(self) -> float:
+        """Seconds. Raises `PackageError` where there are none."""
+        if (left := self._ends - time.monotonic()) > 0:
+            return left
+        raise PackageError(f"this took more than {self.limit:g} s")
+
+    def _run(self, arguments: Sequence[str], given: str) -> subprocess.CompletedProcess[str]:
+        from uv import find_uv_bin
+
+        try:
+            return subprocess.run(
+                [find_uv_bin(), "--color", "never", "--no-progress", "--no-python-downloads", *arguments,
+                 "--python", self.python], input=given, capture_output=True, text=True, errors="replace",
+                timeout=self.left, check=False, cwd=self.folder)
+        except subprocess.TimeoutExpired:
+            raise PackageError(f"this took more than {self.limit:g} s") from None
+        except OSError as error:
+            raise PackageError(f"uv does not run ({error})") from None
+
+
+@contextmanager
+def uv_for(python: str, until: str = "") -> Generator[Uv]:
+    """A `Uv` in a folder that goes with it."""
+    with tempfile.TemporaryDirectory(prefix="scientist-uv-", ignore_cleanup_errors=True) as folder:
+        yield Uv(python, until, Path(folder))
+
+
+@functools.cache
+def of_pip() -> list[str]:
+    """pip's own configuration as options of uv; none where there is no pip, or it has none."""
+    try:
+        ran = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True,
+                             timeout=30.0, check=False, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    found: dict[str, str] = {}
+    for line in sorted(ran.stdout.splitlines(), key=lambda line: line.startswith((":env:", "install."))):
+        key, _, value = line.partition("=")
+        if (name := key.rpartition(".")[2]) in (*_OPTIONS, "no-index") and value:
+            found[name] = str(ast.literal_eval(value))
+    options = [word for name, value in found.items() if name in _OPTIONS
+               for one in value.split() for word in (_OPTIONS[name], one)]
+    options += ["--no-index"] if found.get("no-index", "") in ("1", "true", "yes", "on") else []
+    return [*options, "--index-strategy", "unsafe-best-match"] if found.keys() - {"cert"} else []
+
+
+def _words(text: str) -> str:
+    """An error of uv in one line: its causes, and no addresses."""
+    lines = [line.strip() for line in text.splitlines() if not line.startswith(_ASIDE)]
+    causes = [line.removeprefix("cause:").strip() for line in lines if line and not line.startswith("hint:")]
+    if len(causes) > 1 and causes[0].startswith("error: No solution"):
+        causes = causes[1:]
+    told = re.sub(r"\w+://[^\s)`]+", "the index", " ".join(causes).removeprefix("error: "))
+    told = re.sub(r",? we can conclude that your requirements are unsatisfiable\.?", "", told)
+    return told[:400].strip() or "it failed"
