@@ -120,6 +120,8 @@ class Pool:
         """What is imported ahead, as far as it is installed: `lab`, what many jobs imported, and what a source does."""
         packages = (await asyncio.to_thread(interpreter, self._config.settings.python)).packages
         usable = {name.lower().replace("scikit-learn", "sklearn") for name in packages}
+        if (more := self._config.packages()) is not None:
+            usable |= {path.name.partition("-")[0] for path in more.glob("*.dist-info")}
         wanted = usable & (self._often | _imported(source))
         return ("lab", *(module for name in MODULES if name in wanted for module in MODULES[name]))
 

@@ -121,10 +121,11 @@ def provide(found: Found, settings: SandboxSettings) -> Overlay:
         except OSError as error:
             raise _unwritable(error) from None
         folder, facts = place / "packages", json.loads((place / "facts.json").read_text())
-    _check_needs(folder, found.asked, interpreter(settings.python).packages)
+    runs = interpreter(settings.python)
+    _check_needs(folder, found.asked, runs.version, runs.packages)
     return Overlay(folder, lock, Installed(
         sha256=lock.sha256, packages=lock.packages, asked=found.asked, built=tuple(one.name for one in lock.sources),
-        until=found.until, python=interpreter(settings.python).version, bytes=facts["bytes"],
+        until=found.until, python=runs.version, bytes=facts["bytes"],
         seconds=round(found.seconds + time.monotonic() - began, 2), shared=shared))
 
 
@@ -180,7 +181,7 @@ def _kept_wheels(lock: Lock, name: str, settings: SandboxSettings) -> Path:
     return store() / "built" / _digest([pins, _tag(settings)])
 
 
-def _check_needs(folder: Path | None, asked: Sequence[str], have: Mapping[str, str]) -> None:
+def _check_needs(folder: Path | None, asked: Sequence[str], version: str, have: Mapping[str, str]) -> None:
     """Raises `PackageError` where something that is needed is neither here nor in the interpreter, or in a version
     that does not do: the interpreter is another one than the lock was made for."""
     new = list(distributions(path=[str(folder)])) if folder is not None else []
@@ -188,9 +189,10 @@ def _check_needs(folder: Path | None, asked: Sequence[str], have: Mapping[str, s
     there |= {canonicalize_name(one.metadata["Name"]): one.version for one in new}
     needs = [("the run", word) for word in (one.requirement for one in wanted_of(asked))]
     needs += [(one.metadata["Name"], word) for one in new for word in one.requires or ()]
+    python = {"python_version": ".".join(version.split(".")[:2]), "python_full_version": version}
     for who, word in needs:
         need = Requirement(word)
-        if need.marker is not None and not need.marker.evaluate({"extra": ""}):
+        if need.marker is not None and not need.marker.evaluate({**python, "extra": ""}):
             continue
         found = there.get(canonicalize_name(need.name))
         if found is None or not need.specifier.contains(found, prereleases=True):

@@ -27,7 +27,8 @@ LIMIT = 900.0
 _OPTIONS = {"index-url": "--default-index", "extra-index-url": "--index", "find-links": "--find-links",
             "cert": "--cert", "trusted-host": "--allow-insecure-host"}
 _NO_ANSWER = re.compile(r"Request failed|Failed to (fetch|download)|error sending request|dns error|timed out|"
-                        r"Connectivity is disabled|Network (is )?unreachable", re.IGNORECASE)
+                        r"not found in the cache|network was disabled|Connectivity is disabled|"
+                        r"Network (is )?unreachable", re.IGNORECASE)
 _ASIDE = ("warning:", "Using ", "Resolved ", "Prepared ")
 _UNDATED = "missing an upload date"
 

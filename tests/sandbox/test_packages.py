@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic_ai.models import override_allow_model_requests
 
 from agent.cli import main
 from agent.environment import environment_text
@@ -28,6 +29,8 @@ from sandbox.packages.store import Overlay
 from sandbox.packages.uv import of_pip
 from sandbox.packages.wanted import Allowed, Wanted, allowed_of, wanted_of
 from sandbox.settings import SandboxSettings
+from tests.agent.test_dry_run import PLAN, asked, planner
+from tests.models.openai_server import OpenAIServer
 from tests.sandbox.index import Index, source, wheel
 
 
@@ -288,6 +291,20 @@ def test_a_plan_asks_for_what_is_listed_alone(index: Index, tmp_path: Path) -> N
     other = ground_of(SETTINGS, (), handed[0])
     assert found.sha256 in other and ground_of(SETTINGS, ()) != other
     assert environment_text(SETTINGS.python, found).rstrip().endswith("small==2.0\ntiny==1.0")
+
+
+@pytest.mark.slow
+def test_a_planner_is_told_the_list_and_corrected(
+    index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    with override_allow_model_requests(True), OpenAIServer(
+            planner(PLAN | {"packages": ["timm"]}, PLAN | {"packages": ["small"]})) as server:
+        assert asked(server, "--set", "sandbox.allowed=small", "--set", "sandbox.isolation=auto") == 0
+    assert re.search(r"packages +small 2\.0: 0\.0 MB, installed", capsys.readouterr().out)
+    first, second = (json.dumps(one) for one in server.requests[:2])
+    assert "is always there: small. Name those" in first
+    assert "package 'timm' cannot be asked for: `packages` may name small; do without it" in second
 
 
 def test_another_interpreter_that_lacks_what_a_lock_rests_on_is_refused(
