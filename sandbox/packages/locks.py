@@ -131,8 +131,8 @@ def explained(error: PackageError, wanted: Sequence[Wanted], have: Mapping[str, 
     if isinstance(error, NoAnswer):
         own = " (or install what is built against torch into sandbox.python)" if OF_TORCH in told else ""
         return NoAnswer(f"an index does not answer, and {names} {'are' if ',' in names else 'is'} not in the store: "
-                        f"run scientist prefetch where there is a network, with the same settings and interpreter{own}; "
-                        f"{told[:160]}")
+                        f"run scientist prefetch where there is a network, with the same settings and interpreter{own}"
+                        f"; {told[:160]}")
     held = [name for name, version in have.items() if f"{canonicalize_name(name)}=={version}" in told]
     advice = (f"; {held[0]} {have[held[0]]} of sandbox.python stays as it is: name another version, or another "
               "interpreter" if held
