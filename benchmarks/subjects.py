@@ -29,7 +29,7 @@ import psutil
 
 from benchmarks.subject_server import SubjectServer, question_of
 from models.roles.coding import CodeInputs, Program
-from models.roles.figures import FigureScript, FiguresInputs, PlotInputs, Plots
+from models.roles.figures import FigurePart, FigureScript, FiguresInputs, PlotInputs, Plots
 from models.scripted import ScriptedModel
 from record.claims.decisions import decisions
 from record.events import Event
@@ -117,9 +117,10 @@ def model() -> ScriptedModel:
         return Program(title=inputs.kind, plan="ask and cite", varies=f"{inputs.kind} {inputs.ordinal}", arms=arms,
                        files=whole({"experiment.py": text, "plots.py": drawn}))
 
-    def figures(inputs: FiguresInputs) -> FigureScript:
-        script = small_study.figures(inputs)
-        return script.model_copy(update={"script": script.script.replace("/loss.npy", "/loss__*__bare.npy")})
+    def figures(_: FiguresInputs) -> FigureScript:
+        script = small_study.plots(save="import figure_style").replace("/loss.npy", "/loss__*__bare.npy")
+        return FigureScript(script=script, figures=(FigurePart(
+            name="loss", description="what was saved", code='figure_style.save(figure, "loss")'),))
 
     def plot(_: PlotInputs) -> Plots:
         return Plots(plots=drawn)
@@ -285,7 +286,7 @@ def main() -> None:
             for name in ("killed", "capped"):
                 Path(place, name).mkdir()
             found["killed"] = study(Path(place, "killed"), kills=asked.kills, cap=25.0)
-            found["capped"] = study(Path(place, "capped"), kills=0, cap=0.35, delay=0.01)
+            found["capped"] = study(Path(place, "capped"), kills=0, cap=0.45, delay=0.01)
         if asked.calls:
             Path(place, "many").mkdir()
             found["many"] = asyncio.run(many(Path(place, "many"), asked.calls))

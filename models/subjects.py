@@ -73,6 +73,7 @@ class SubjectModels:
         self._open: dict[str, _Subject] = {}
         self._flying: dict[tuple[str, str], asyncio.Task[Exchange]] = {}
         self._models = AsyncExitStack()
+        self._under_way, self._settled = 0, asyncio.Event()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -119,35 +120,45 @@ class SubjectModels:
         async with subject.gate:
             while True:
                 await subject.turn()
-                self._check(question.subject, most)
-                number, began = await self._exchanges.reserve(cell, exchange, question, most), self._clock()
+                await self._room(question.subject, most)
+                self._under_way += 1
+                number, began = 0, self._clock()
                 try:
+                    number = await self._exchanges.reserve(cell, exchange, question, most)
                     response = await subject.request(question)
+                    subject.answered()
+                    answer, used = _exchange(exchange, question, response), _used(response, question)
+                    await self._exchanges.settle(
+                        number, most, answer, tokens=(used.input_tokens, used.output_tokens),
+                        usd=prices.usd(subject.settings.settings, used) or 0.0, seconds=self._clock() - began)
+                    return answer
                 except _Failed as error:
                     if not error.doubtful:
                         await self._exchanges.give_back(number, most, str(error))
                     doubtful += error.doubtful
                     subject.failed(error, doubtful=doubtful)
-                    continue
-                subject.answered()
-                answer = _exchange(exchange, question, response)
-                used = _used(response, question)
-                await self._exchanges.settle(
-                    number, most, answer, tokens=(used.input_tokens, used.output_tokens),
-                    usd=prices.usd(subject.settings.settings, used) or 0.0, seconds=self._clock() - began)
-                return answer
+                finally:
+                    self._under_way -= 1
+                    self._settled.set()
 
-    def _check(self, name: str, most: Spending) -> None:
-        """Refuse what does not fit beside all that is spent and set aside. Raises `SubjectBudgetSpent`."""
+    async def _room(self, name: str, most: Spending) -> None:
+        """Wait for room in the budget, as long as calls under way may leave some. Raises `SubjectBudgetSpent`."""
+        while (why := self._lacking(name, most)) is not None:
+            if not self._under_way:
+                raise SubjectBudgetSpent(why)
+            self._settled.clear()
+            await self._settled.wait()
+
+    def _lacking(self, name: str, most: Spending) -> str | None:
+        """What does not fit beside all that is spent and set aside; None where it does."""
         spent, usd, tokens = self._exchanges.spent, self._caps.subject_usd, self._caps.subject_tokens
-        words: tuple[str, str] | None = None
         if usd is not None and most.usd and spent.usd + most.usd > usd + ROUNDING:
             words = f"${spent.usd:.2f} of ${usd:.2f}, and one to {name!r} may take ${most.usd:.4f}", "subject_usd"
         elif tokens is not None and spent.tokens + most.tokens > tokens:
             words = f"{spent.tokens} of {tokens} tokens, and one to {name!r} may take {most.tokens}", "subject_tokens"
-        if words is not None:
-            raise SubjectBudgetSpent(f"the budget of subjects is used up: {words[0]}; resume with a higher "
-                                     f"budget.{words[1]}")
+        else:
+            return None
+        return f"the budget of subjects is used up: {words[0]}; resume with a higher budget.{words[1]}"
 
     async def _opened(self, name: str) -> _Subject:
         if name not in self._open:

@@ -37,7 +37,6 @@ _REPEATED = 0.05
 """Share of rows whose question may be another row's too: data have rows that are equal."""
 _NUMBER = re.compile(r"[-+]?(?:\d[\d,]*)?\.?\d+(?:[eE][-+]?\d+)?")
 _LETTER = re.compile(r"(?<![A-Za-z])([A-Z])(?![A-Za-z])")
-_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 Reader = Callable[[str], float | None]
 
 
@@ -157,8 +156,7 @@ def reader(read: str, classes: int, names: Sequence[str]) -> Reader:
 
         def from_json(text: str) -> float | None:
             with suppress(ValueError, RecursionError):
-                match = _OBJECT.search(text)
-                found: Any = json.loads(match[0]) if match else None
+                found: Any = json.loads(text[text.index("{"):text.rindex("}") + 1])
                 if isinstance(found, dict) and isinstance(found.get(field), str | int | float):  # pyright: ignore[reportUnknownMemberType]
                     return inner(str(found[field]))  # pyright: ignore[reportUnknownArgumentType]
             return None

@@ -123,6 +123,9 @@ def test_several_ideas_are_named(place: Path, capsys: pytest.CaptureFixture[str]
     (["--set", "paper.template=poster"], "no template 'poster'"),
     (["--seed", "-1"], "'seed'"),
     (["--set", "min_free_gb=1000000"], "GB are free"),
+    (["--set", "subjects.small.model=openai-chat:x", "--set", "subjects.small.base_url=https://models.example.org/v1",
+      "--set", "budget.subject_usd=1"], "the price of subject small is not known: set it in USD per million tokens"),
+    (["--set", "subjects.small.model=tiny"], "subjects.small: 'tiny' is not a model name"),
     (["--frobnicate"], "No such option: --frobnicate"),
 ])
 def test_a_setting_that_cannot_be_used(
