@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from sandbox.errors import PackageError
-from sandbox.packages.uv import NoAnswer, Uv
+from sandbox.packages.uv import OF_TORCH, NoAnswer, Uv
 from sandbox.packages.wanted import SDIST, Wanted
 
 _HEADS = ("# wheels", "# built from their sources", "# what builds them")
@@ -129,9 +129,10 @@ def explained(error: PackageError, wanted: Sequence[Wanted], have: Mapping[str, 
     there = {canonicalize_name(name) for name in have}
     told, names = str(error), ", ".join(one.requirement for one in wanted if one.name not in there)
     if isinstance(error, NoAnswer):
-        return NoAnswer(f"no index answers, and {names} {'are' if ',' in names else 'is'} not in the store: run "
-                        "scientist prefetch where there is a network, with the same settings and interpreter "
-                        f"({told[:160]})")
+        own = " (or install what is built against torch into sandbox.python)" if OF_TORCH in told else ""
+        return NoAnswer(f"an index does not answer, and {names} {'are' if ',' in names else 'is'} not in the store: "
+                        f"run scientist prefetch where there is a network, with the same settings and interpreter{own}"
+                        f"; {told[:160]}")
     held = [name for name, version in have.items() if f"{canonicalize_name(name)}=={version}" in told]
     advice = (f"; {held[0]} {have[held[0]]} of sandbox.python stays as it is: name another version, or another "
               "interpreter" if held

@@ -148,8 +148,8 @@ def _make(lock: Lock, place: Path, settings: SandboxSettings) -> None:
         _remove(part)
         names = ", ".join(f"{name} {version}" for name, version in lock.packages.items())
         if isinstance(error, NoAnswer):
-            raise NoAnswer(f"no index answers, and {names} {'are' if len(lock.packages) > 1 else 'is'} not in the "
-                           f"store: go on where there is a network, or bring {place} from where it is") from None
+            raise NoAnswer(f"an index does not answer, and {names} {'are' if len(lock.packages) > 1 else 'is'} not in "
+                           f"the store: go on where there is a network, or bring {place} from where it is") from None
         raise PackageError(f"cannot install {names} as the lock says, with Python "
                            f"{interpreter(settings.python).version}: {error}") from None
     for path in part.rglob("*"):

@@ -2,7 +2,8 @@
 
 It reads its own configuration (`UV_*`, uv.toml) and not pip's. Where its index does not do, it is asked again with the
 indexes, folders and certificates that `pip config list` names; first with these, where pip has an index in place of
-PyPI.
+PyPI. What is built against torch (torchvision and others) must be built as the interpreter's torch is: where that has a
+label, such as 2.13.0+cpu, it comes from PyTorch's own index of that label, and from no other.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.errors import PackageError
+from sandbox.isolation.interpreter import interpreter
 
 LIMIT = 900.0
 """Seconds that finding and installing the packages of a run may take in all."""
@@ -29,6 +31,7 @@ _OPTIONS = {"index-url": "--default-index", "extra-index-url": "--index", "find-
 _NO_ANSWER = re.compile(r"Request failed|Failed to (fetch|download)|error sending request|dns error|timed out|"
                         r"not found in the cache|network was disabled|Connectivity is disabled|"
                         r"Network (is )?unreachable", re.IGNORECASE)
+OF_TORCH = "PyTorch's own index"
 _ASIDE = ("warning:", "Using ", "Resolved ", "Prepared ")
 _UNDATED = "missing an upload date"
 
@@ -84,12 +87,18 @@ class Uv:
         try:
             return subprocess.run(
                 [find_uv_bin(), "--color", "never", "--no-progress", "--no-python-downloads", *arguments,
-                 "--python", self.python], input=given, capture_output=True, text=True, errors="replace",
-                timeout=self.left, check=False, cwd=self.folder)
+                 *backend_of(interpreter(self.python).packages), "--python", self.python], input=given,
+                capture_output=True, text=True, errors="replace", timeout=self.left, check=False, cwd=self.folder)
         except subprocess.TimeoutExpired:
             raise PackageError(f"this took more than {self.limit:g} s") from None
         except OSError as error:
             raise PackageError(f"uv does not run ({error})") from None
+
+
+def backend_of(packages: Mapping[str, str]) -> list[str]:
+    """The option that says how the interpreter's torch was built; none where it does not tell."""
+    label = packages.get("torch", "").partition("+")[2]
+    return ["--torch-backend", label] if re.fullmatch(r"cpu|xpu|cu\d+|rocm[\d.]+", label) else []
 
 
 @contextmanager
@@ -124,6 +133,7 @@ def _words(text: str) -> str:
     causes = [line.removeprefix("cause:").strip() for line in lines if line and not line.startswith("hint:")]
     if len(causes) > 1 and causes[0].startswith("error: No solution"):
         causes = causes[1:]
-    told = re.sub(r"\w+://[^\s)`]+", "the index", " ".join(causes).removeprefix("error: "))
+    told = re.sub(r"\w+://\S*/whl/[^\s)`]*", OF_TORCH, " ".join(causes).removeprefix("error: "))
+    told = re.sub(r"\w+://[^\s)`]+", "the index", told)
     told = re.sub(r",? we can conclude that your requirements are unsatisfiable\.?", "", told)
     return told[:400].strip() or "it failed"

@@ -26,7 +26,7 @@ from sandbox.packages import store
 from sandbox.packages.locks import Lock
 from sandbox.packages.of_run import RunPackages, again
 from sandbox.packages.store import Overlay
-from sandbox.packages.uv import of_pip
+from sandbox.packages.uv import backend_of, of_pip
 from sandbox.packages.wanted import Allowed, Wanted, allowed_of, wanted_of
 from sandbox.settings import SandboxSettings
 from tests.agent.test_dry_run import PLAN, asked, planner
@@ -161,7 +161,7 @@ def test_without_a_network_what_is_in_the_store_does(index: Index) -> None:
     part = RunPackages(everything).overlay(("small",))  # fetched ahead together, it does for a part of it
     assert part is not None and "small" in part.installed.packages
     why = refused("tiny", "other")
-    assert why.startswith("no index answers, and tiny, other are not in the store: run scientist prefetch where there")
+    assert why.startswith("an index does not answer, and tiny, other are not in the store: run scientist pre")
 
 
 @pytest.mark.parametrize(("words", "told"), [
@@ -179,6 +179,12 @@ def test_what_cannot_be_installed_is_told_in_one_line(index: Index, words: tuple
     index.add(wheel("other", "1.0", {"other.py": ""}, tag="cp27-cp27m-win32"))
     index.add(source("sourced", "1.0", "VALUE = 1\n"))
     assert re.search(told, refused(*words))
+
+
+def test_what_is_built_against_torch_is_built_as_the_interpreters_torch_is() -> None:
+    assert backend_of({"torch": "2.13.0+cpu"}) == ["--torch-backend", "cpu"]
+    assert backend_of({"torch": "2.13.0+cu126"}) == ["--torch-backend", "cu126"]
+    assert backend_of({"torch": "2.13.0"}) == backend_of({"torch": "2.13.0a0+git1f"}) == backend_of({}) == []
 
 
 def test_time_runs_out(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
