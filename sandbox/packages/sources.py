@@ -33,7 +33,7 @@ from sandbox.packages.uv import Uv
 from sandbox.settings import SandboxSettings
 
 MOST_BYTES = 2**30
-"""Of one source."""
+"""Of one source, packed or not."""
 ANSWER = 60.0
 """Seconds in which an index must go on sending."""
 _BUILD = """
@@ -101,13 +101,28 @@ def fetch(uv: Uv, requirement: str, name: str, *, known: Pin | None = None) -> S
         raise PackageError(f"the source of {name} {pin.version} is not the one with the hash that was expected")
     (folder / "archive").write_bytes(content)
     try:
-        with tarfile.open(folder / "archive") as archive:
-            archive.extractall(folder / "whole", filter="data")
+        _unpack(folder / "archive", folder / "whole")
         (only,) = (folder / "whole").iterdir()
         os.rename(only, folder / "source")
     except (OSError, tarfile.TarError, ValueError) as error:
         raise PackageError(f"the source of {name} cannot be unpacked ({str(error)[:160]})") from None
     return Source(known or Pin(pin.name, pin.version, (digest,)), folder)
+
+
+def _unpack(path: Path, folder: Path) -> None:
+    """Write the plain files of an archive below a folder. Raises `OSError`, `TarError`, `ValueError`."""
+    written = 0
+    with tarfile.open(path) as archive:
+        for one in archive:
+            if not one.isfile():
+                continue
+            place, written = folder / one.name, written + one.size
+            if ".." in place.parts or not place.is_relative_to(folder) or written > MOST_BYTES:
+                raise ValueError(f"{one.name!r} leads out of it, or it is too large")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            content = archive.extractfile(one)
+            place.write_bytes(content.read() if content is not None else b"")
+            place.chmod(0o755 if one.mode & 0o100 else 0o644)
 
 
 def tools_for(uv: Uv, sources: Sequence[Source], settings: SandboxSettings) -> tuple[Pin, ...]:

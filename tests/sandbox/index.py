@@ -49,15 +49,16 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 '''
 
 
-def source(name: str, version: str, module: str, *, ahead: str = "") -> tuple[str, bytes]:
-    """File name and bytes of a source that builds itself; `ahead` is what its backend does when it is imported."""
+def source(name: str, version: str, module: str, *, ahead: str = "", beside: str = "") -> tuple[str, bytes]:
+    """File name and bytes of a source that builds itself; `ahead` is what its backend does when it is imported, and
+    `beside` the path of another file in it."""
     texts = {
         "PKG-INFO": f"Metadata-Version: 1.0\nName: {name}\nVersion: {version}\n", f"{name}.py": module,
         "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
         "backend.py": BACKEND.format(name=name, version=version, ahead=ahead)}
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as archive:
-        for path, text in texts.items():
+        for path, text in (texts | ({beside: ""} if beside else {})).items():
             entry = tarfile.TarInfo(f"{name}-{version}/{path}")
             entry.size = len(text.encode())
             archive.addfile(entry, io.BytesIO(text.encode()))

@@ -275,6 +275,8 @@ def test_a_source_is_built_in_the_sandbox_and_only_where_it_is_listed(index: Ind
     rebuilt = again(overlay.installed, tmp_path / "packages.lock", ISOLATED)
     assert rebuilt is not None and rebuilt.installed.packages == {"sourced": "1.0", "upon": "1.0"}
     assert "there is none here: sandbox.isolation is none" in refused("sourced:sdist")
+    index.add(source("evil", "1.0", "", beside="../../../../evil.txt"))
+    assert "the source of evil cannot be unpacked" in refused("evil:sdist", settings=ISOLATED)
     index.add(source("broken", "1.0", "", ahead="raise ValueError('no compiler')"))
     assert "the source of broken cannot be built: " in (told := refused("broken:sdist", settings=ISOLATED))
     assert "no compiler" in told
