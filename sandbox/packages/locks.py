@@ -134,9 +134,10 @@ def explained(error: PackageError, wanted: Sequence[Wanted], have: Mapping[str, 
                         f"run scientist prefetch where there is a network, with the same settings and interpreter{own}"
                         f"; {told[:160]}")
     held = [name for name, version in have.items() if f"{canonicalize_name(name)}=={version}" in told]
+    one = wanted[0].name if len(wanted) == 1 else "NAME"
     advice = (f"; {held[0]} {have[held[0]]} of sandbox.python stays as it is: name another version, or another "
               "interpreter" if held
-              else f"; where you trust its source, name it NAME{SDIST}" if "wheels" in told
+              else f"; where you trust its source, name it {one}{SDIST}" if "wheels" in told
               else "; check the name" if "was not found" in told else "")
     return PackageError(f"cannot install {', '.join(one.requirement for one in wanted)}: {told}{advice}")
 

@@ -131,7 +131,7 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
         "run", "title", "model", "seed", "condition", "process", "phase", "next", "exit_code", "reason", "started",
         "last_event", "elapsed", "ancestry", "paused", "steering", "stages", "cost", "code_seconds", "roles", "budget",
         "ahead", "paper", "judgement", "no_judgement", "last_events", "answers", "cells", "collected", "freed",
-        "tuning", "plan", "amendments", "locked", "decisions", "protocol", "prior_work", "installed"}
+        "tuning", "plan", "amendments", "locked", "decisions", "protocol", "prior_work", "installed", "subjects"}
     assert (found["condition"], found["process"], found["started"]) == ("done", None, "2023-11-14T22:13:20+00:00")
 
 

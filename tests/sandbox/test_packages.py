@@ -170,7 +170,7 @@ def test_without_a_network_what_is_in_the_store_does(index: Index) -> None:
     (("needy",), r"cannot install needy: .*; numpy \S+ of sandbox.python stays as it is"),
     (("future",), r"cannot install future: .*[Pp]ython.*4"),
     (("other",), r"cannot install other: .*wheels"),
-    (("sourced",), r"cannot install sourced: .*; where you trust its source, name it NAME:sdist"),
+    (("sourced",), r"cannot install sourced: .*; where you trust its source, name it sourced:sdist"),
     (("tiny>5",), "cannot install tiny>5: .*tiny"),
 ])
 def test_what_cannot_be_installed_is_told_in_one_line(index: Index, words: tuple[str, ...], told: str) -> None:
@@ -325,6 +325,13 @@ def test_another_interpreter_that_lacks_what_a_lock_rests_on_is_refused(
     monkeypatch.setattr(store, "interpreter", {SETTINGS.python: without}.__getitem__)
     with pytest.raises(PackageError, match=r"tiny needs numpy>=1, and sandbox\.python lacks it: install it there"):
         again(overlay.installed, tmp_path / "packages.lock", SETTINGS)
+
+
+@pytest.mark.parametrize("verb", [["resume", "RUN"], ["branch", "RUN", "--from", "agenda", "--runs", "/nowhere"]])
+def test_packages_are_fixed_with_the_plan(verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(Path(__file__).parents[2] / "examples/recorded-run")
+    assert main([*(run if word == "RUN" else word for word in verb), "--set", "sandbox.packages=tiny"]) == 2
+    assert "the packages of a run are fixed with its data plan" in capsys.readouterr().err
 
 
 def test_a_run_is_refused_before_it_is_made_and_prefetch_fetches(
