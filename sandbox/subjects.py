@@ -25,7 +25,8 @@ MESSAGE = 2**20
 """Bytes of one question, at most."""
 QUEUE = 64
 """Questions of one connection that are not answered yet; the next one is read when one is."""
-CONNECTIONS = 16
+CONNECTIONS = 64
+"""Of one cell: one a thread that asks."""
 
 
 class Subjects(Protocol):
@@ -91,6 +92,8 @@ class Session:
         self._open += 1
         room, under_way = asyncio.Semaphore(QUEUE), set[asyncio.Task[None]]()
         try:
+            if self._open > CONNECTIONS:
+                await _send(writer, {"error": f"a cell asks in {CONNECTIONS} threads at most: use ask_many", "n": -1})
             while self._open <= CONNECTIONS:
                 await room.acquire()
                 try:

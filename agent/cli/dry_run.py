@@ -126,7 +126,7 @@ async def _prepared(idea: Idea, settings: Settings, folder: RunFolder, plan: Dat
         await prepare(Bench(
             recorder=log, folder=folder, executor=executor, search=settings.search, paper=settings.paper,
             models=open_model(settings.models, log),
-            more_packages=RunPackages(settings.sandbox),
+            more_packages=RunPackages(settings.sandbox), subjects=settings.subjects,
             node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit, device=executor.device,
             sources=sources_of(settings), scorers=scorers_of(sources_of(settings), settings.sandbox.scorers)))
     finally:
@@ -154,6 +154,8 @@ def _plan(plan: DataPlan) -> Iterator[tuple[str, str]]:
     yield "task", plan.task
     yield "metrics", ", ".join(f"{one.name} ({'higher' if one.higher_is_better else 'lower'} is better"
                                f"{', selects' if one is plan.primary else ''})" for one in plan.metrics)
+    if plan.subjects:
+        yield "asks", ", ".join(plan.subjects)
     for arm in plan.arms:
         yield arm.role, f"{arm.name}: {arm.description or arm.title}".rstrip(": ")
     for one in plan.hypotheses:

@@ -85,6 +85,17 @@ def test_a_model_is_asked_once_and_its_plan_and_cost_are_shown(
     assert "USD         $0.00, at most $0.00" in out and "\x1b" not in out
 
 
+def test_a_subject_that_is_none_is_sent_back_and_one_that_is_there_is_shown(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with OpenAIServer(planner(PLAN | {"subjects": ["large"]}, PLAN | {"subjects": ["small"]})) as server:
+        assert main(["run", "--dry-run", "--idea", str(IDEA), "--model", "openai:some-model", "--base-url", server.url,
+                     "--set", f"subjects.small={{model: 'openai-chat:m', base_url: '{server.url}'}}"]) == 0
+    assert "asks small" in " ".join(capsys.readouterr().out.split())
+    asked = json.dumps(server.requests)
+    assert "- `small`: openai-chat:m; free" in asked and "there is no subject 'large' to ask; there are: small" in asked
+
+
 def test_what_a_reviewer_finds_is_shown_with_the_answers(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = {"kind": "scope", "severity": "should", "what": "One dataset.", "where": "datasets", "mend": "Say so."}
     better = {**PLAN, "untested": ["other data"], "answers": [{"finding": 1, "changed": True, "reason": "Said."}]}
