@@ -4,12 +4,15 @@ Files with labels within that are covered, so that `lab.data` is the only way to
 along (scikit-learn's own, and the copies of iris and others in tests and samples of SciPy, plotly, bokeh and Vega),
 package caches that hold them again (conda), caches of downloaded datasets, and our own packages where they are
 installed beside those of the code. Not covered: a dataset in a package that is not named here. A test looks through the
-environment for further copies of the datasets that come with us.
+environment for further copies of the datasets that come with us; in what was installed for the run, files are covered
+that have their names.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import site
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -49,6 +52,16 @@ def label_files(environments: Iterable[Path], variables: Mapping[str, str]) -> t
     return tuple(sorted({path for path in hidden if path.is_dir()}))
 
 
+_COPY = re.compile(r"(.*[^a-z])?(iris|wine|digits|breast[_-]?cancer|wdbc|diabetes|linnerud).*\.(csv|tsv|tab|txt|dat|"
+                   r"data|arff|json|npz|npy|parquet|feather|pkl|rda)(\.(gz|bz2|xz|zip))?", re.IGNORECASE)
+
+
+@functools.cache
+def copies_in(packages: Path) -> tuple[Path, ...]:
+    """Files of what was installed for a run that by their names are copies of the datasets that come with us."""
+    return tuple(sorted(path for path in packages.rglob("*") if _COPY.fullmatch(path.name) and path.is_file()))
+
+
 SHM_BYTES = 8 * 10**9
 """Size of /dev/shm, through which data loaders pass batches. What is used of it counts as memory, which has a limit."""
 _GPU_FILES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-caps")
@@ -86,7 +99,8 @@ def kernel_sandbox(
     trees = (*interpreter(config.settings.python).trees, *map(Path, config.settings.readable),
              *([packages] if packages is not None else []))
     visible = (*trees, *map(Path, SYSTEM))
-    hidden = (*label_files(trees, os.environ), *(path for path in config.secret if is_visible(path, visible)))
+    hidden = (*label_files(trees, os.environ), *(copies_in(packages) if packages is not None else ()),
+              *(path for path in config.secret if is_visible(path, visible)))
     return Sandbox(
         folder, seen, writable=(config.cache, scratch.sockets), environments=trees, hidden=hidden,
         readable=(KERNEL_SIDE, *start.readable, scratch.root), tmp=scratch.tmp, devices=device_files(start.gpus),

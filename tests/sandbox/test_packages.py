@@ -69,7 +69,8 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     served.add(wheel("tiny", "1.0", {"tiny.py": "import small\nVALUE = 1 + small.VALUE\n"},
                      requires=("small", "numpy>=1", "nothing; extra == 'more'")))
     served.add(wheel("small", "2.0", {
-        "small/__init__.py": "VALUE = 41\n", "vega_datasets/_data/iris.csv": "labels", "numpy.py": "raise SystemExit"}))
+        "small/__init__.py": "VALUE = 41\n", "vega_datasets/_data/other.csv": "labels", "numpy.py": "raise SystemExit",
+        "small/data/uci_Iris_data.csv.gz": "labels"}))
     yield served
     with suppress(OSError):
         served.close()
@@ -228,7 +229,11 @@ try:
     raise SystemExit("could write")
 except OSError:
     pass
-assert not os.path.exists(os.path.join(folder, "..", "vega_datasets", "_data", "iris.csv")), "labels are in reach"
+assert not os.path.exists(os.path.join(folder, "..", "vega_datasets", "_data", "other.csv")), "labels are in reach"
+try:
+    raise SystemExit(open(os.path.join(folder, "data", "uci_Iris_data.csv.gz")).read() and "read labels")
+except PermissionError:
+    pass
 lab.submit("digits", "validation", "plain", predictions=numpy.zeros(len(lab.data("digits").validation.x), int))
 '''
 
