@@ -186,6 +186,9 @@ def study(place: Path, *, kills: int, cap: float, delay: float = 0.2) -> dict[st
         counts = Counter(server.counts())
     state = read_state(run)
     asked, twice, lost = _ledger(run)
+    checks = {command: subprocess.run([sys.executable, "-m", "agent.cli", command, str(run), *more], check=False,
+                                      capture_output=True).returncode
+              for command, more in (("audit", ()), ("reproduce", ("--limit", "1")))}  # the server is gone by now
     uses = uses_of(run)
     return {
         "exit_code": code, "seconds": round(time.monotonic() - began, 1), "kills": len(in_flight),
@@ -197,7 +200,8 @@ def study(place: Path, *, kills: int, cap: float, delay: float = 0.2) -> dict[st
         "limited": state.limited or "", "verdicts": {one.hypothesis.id: one.verdict for one in decisions(state)},
         "nodes": Counter(f"{one.kind} {one.status}" for one in state.nodes.values()),
         "grades": sorted({one.grade for node in state.nodes.values() for one in node.measurements}),
-        "models": {one.name: one.models for one in uses}, "paper": state.released is not None and state.released.pdf,
+        "exit_codes_of": checks, "models": {one.name: one.models for one in uses},
+        "paper": state.released is not None and state.released.pdf,
         "ended": state.ended.reason if state.ended is not None else "", "why_not_released": (
             list(state.released.reasons)[:3] if state.released is not None else [])}
 

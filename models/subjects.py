@@ -267,7 +267,7 @@ class _Subject:
             raise SubjectRefused(f"{self.name!r} did not answer: {error}")
         now = self.clock()
         self._down = now if self._down is None else self._down
-        if now - self._down > self.settings.outage_timeout or doubtful >= DOUBTFUL:
+        if now - self._down >= self.settings.outage_timeout or doubtful >= DOUBTFUL:
             raise SubjectDown(f"subject {self.name!r} has answered nothing for {now - self._down:.0f} s "
                               f"(subjects.{self.name}.outage_timeout); resume when it is back: {error}")
         if self._next <= now:  # of calls that failed together the first one says when to try again
