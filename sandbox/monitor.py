@@ -157,8 +157,8 @@ class Meter:
         now = 0
         if len(processes) > 1:  # else its peak says more
             parts = {process: proportional_bytes(process) for process in processes}
-            now = sum(_status(process, "VmRSS") if part is None else part for process, part in parts.items())
-        usage.host = max(usage.host, now, *(_status(process, "VmHWM") for process in processes))
+            now = sum(_own(process, "VmRSS") if part is None else part for process, part in parts.items())
+        usage.host = max(usage.host, now, *(_own(process, "VmHWM") for process in processes))
         if self._nvml is not None and lease.devices:
             with suppress(GpuError):
                 self._look_at_gpus(self._nvml, lease, usage)
@@ -176,9 +176,11 @@ class Meter:
             usage.gpu = max(usage.gpu or 0, sum(known))
 
 
-def _status(process: int, field: str) -> int:
-    """Bytes that a process holds now (VmRSS), or held at most (VmHWM); none once it is gone."""
+def _own(process: int, field: str) -> int:
+    """Bytes that a process holds now (VmRSS), or held at most (VmHWM), less those of files that it maps, which the
+    system takes back where it needs them; none once it is gone."""
     with suppress(OSError):
-        found = re.search(rf"^{field}:\s+(\d+)", Path(f"/proc/{process}/status").read_text(errors="replace"), re.M)
-        return int(found[1]) * 1024 if found else 0
+        text = Path(f"/proc/{process}/status").read_text(errors="replace")
+        sizes = {name: int(size) * 1024 for name, size in re.findall(r"^(\w+):\s+(\d+) kB", text, re.M)}
+        return max(0, sizes.get(field, 0) - sizes.get("RssFile", 0))
     return 0

@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 _STATUS = re.compile(r"^(RssAnon|RssShmem|Threads):\s+(\d+)", re.MULTILINE)
-_PART = re.compile(r"^(Pss|Pss_Anon|Pss_Shmem):\s+(\d+)", re.MULTILINE)
+_PART = re.compile(r"^(Pss_Anon|Pss_Shmem):\s+(\d+)", re.MULTILINE)
 _GONE = 5.0
 """Seconds to wait until what was killed is gone."""
 
@@ -83,8 +83,10 @@ def unique_resource_use(processes: Iterable[int]) -> ResourceUse:
 
 
 def proportional_bytes(process: int) -> int | None:
-    """Bytes of a process in memory, of pages that it shares its part; None where the system does not tell."""
-    return _parts(process).get("Pss")
+    """Bytes of a process in memory without those of files, of pages that it shares its part; None where it is not told.
+    """
+    parts = _parts(process)
+    return parts["Pss_Anon"] + parts["Pss_Shmem"] if parts.keys() >= {"Pss_Anon", "Pss_Shmem"} else None
 
 
 def _parts(process: int) -> dict[str, int]:
