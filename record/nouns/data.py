@@ -245,6 +245,22 @@ class DatasetFacts(Frozen):
         return self.source.startswith("generated")
 
 
+class OnHub(Frozen):
+    """A model or dataset of the Hugging Face hub, as the hub tells of it."""
+
+    kind: Literal["model", "dataset"]
+    name: str = Field(description="what a plan calls it: of a model OWNER/NAME@REVISION")
+    id: str
+    revision: str = Field(description="the commit that it stood for")
+    bytes: int = Field(default=0, description="of all its files; 0: not told")
+    licence: str = Field(default="", description="empty: none is told")
+
+    def __str__(self) -> str:
+        size = f"{self.bytes / 1e6:.1f} MB" if self.bytes else "size not told"
+        return (f"{self.name}: {self.id} at {self.revision[:12]}, {size}, "
+                f"{f'licence {self.licence}' if self.licence else 'no licence is told'}")
+
+
 class Scorer(Frozen):
     """A scorer of the user's own, as it was frozen before the search (`sandbox.scorers`)."""
 

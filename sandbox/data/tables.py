@@ -55,7 +55,8 @@ def table_examples(frame: Frame, spec: DataSpec, limit: int) -> Examples:
 
 def _is_text(frame: Frame, features: Sequence[str]) -> bool:
     """Whether the one feature is a text: more different ones than become one-hot, and no numbers."""
-    if len(features) > 1 or not pyarrow().types.is_string(frame.table.schema.field(features[0]).type):
+    kind, types = frame.table.schema.field(features[0]).type, pyarrow().types
+    if len(features) > 1 or not (types.is_string(kind) or types.is_large_string(kind)):
         return False
     column = _column(frame, features[0])
     return column.numbers is None and column.stray is None and len(column.levels) > MAX_LEVELS

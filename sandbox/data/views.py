@@ -56,7 +56,9 @@ def sliced(rows: int, row_bytes: int) -> Iterator[slice]:
 
 
 def raw(piece: Array) -> Any:
-    """The bytes of an array of any kind, in the order of its rows."""
+    """The bytes of an array of any kind, in the order of its rows; of texts each with an end."""
+    if piece.dtype == object:
+        return b"".join(text.encode() + b"\0" for text in piece)
     return np.ascontiguousarray(piece).reshape(-1).view(np.uint8) if piece.size else b""
 
 

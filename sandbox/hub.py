@@ -1,0 +1,66 @@
+"""What the Hugging Face hub says of models and datasets that a planner may ask for, before any of it is fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from record.nouns.data import OnHub
+from sandbox.data.own import OwnData
+from sandbox.errors import DatasetError, PretrainedError
+from sandbox.pretrained import Pretrained, fetch
+
+LIMIT = 20.0
+"""Seconds to wait for one answer."""
+
+
+def look_up(models: Iterable[Pretrained], datasets: Iterable[OwnData]) -> tuple[OnHub, ...]:
+    """Commit, size and licence of each; without a network, of what is in the local cache, what is known there.
+
+    Raises `PretrainedError` for one that neither hub nor cache knows.
+    """
+    import huggingface_hub
+
+    api: Any = huggingface_hub.HfApi()
+    found: list[OnHub] = []
+    for model in models:
+        about = OnHub(kind="model", name=str(model), id=model.id, revision=model.revision)
+        found.append(_told(about, api.model_info) or _cached(about, model) or _refused(about))
+    for source in datasets:
+        about = OnHub(kind="dataset", name=source.name, id=source.spec.hub, revision=source.spec.revision or "main")
+        found.append(_told(about, api.dataset_info) or _read(about, source) or _refused(about))
+    return tuple(found)
+
+
+def _told(about: OnHub, ask: Callable[..., Any]) -> OnHub | None:
+    try:
+        info = ask(about.id, revision=about.revision, files_metadata=True, timeout=LIMIT)
+    except Exception:  # noqa: BLE001  whatever the network and the library raise
+        return None
+    licence = getattr(info.card_data, "license", None) or next(
+        (tag.partition(":")[2] for tag in info.tags or () if tag.startswith("license:")), "")
+    return about.model_copy(update={"revision": info.sha or about.revision, "licence": str(licence),
+                                    "bytes": sum(file.size or 0 for file in info.siblings or ())})
+
+
+def _cached(about: OnHub, model: Pretrained) -> OnHub | None:
+    try:
+        folder = fetch(model)
+    except PretrainedError:
+        return None
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return about.model_copy(update={"revision": folder.name, "bytes": size})
+
+
+def _read(about: OnHub, source: OwnData) -> OnHub | None:
+    try:
+        source.load()
+    except DatasetError:
+        return None
+    return about
+
+
+def _refused(about: OnHub) -> OnHub:
+    raise PretrainedError(
+        f"sandbox.allowed: of the {about.kind} {about.id}@{about.revision} neither the hub nor the local cache knows: "
+        "check its name, run scientist prefetch where there is a network, or take it off the list")
