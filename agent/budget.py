@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,8 +29,9 @@ GRACE = 10.0
 """Seconds, beyond the sandbox's own, that code may run over its limit until its kernel is gone."""
 
 
-def shares_of(settings: Settings) -> RunShares:
-    """The most that each part of a run with these settings may take."""
+def shares_of(settings: Settings, gpus: Callable[[], int] | None = None) -> RunShares:
+    """The most that each part of a run with these settings may take. `gpus` tells those of one experiment, once there
+    is a plan that may ask for more."""
     sandbox, documents = settings.sandbox, 0
     if settings.context is not None:
         try:
@@ -39,7 +40,7 @@ def shares_of(settings: Settings) -> RunShares:
             documents = MOST_DOCUMENTS
     return RunShares(
         models=settings.models, search=settings.search, paper=settings.writing, node_seconds=sandbox.timeout,
-        gpus=sandbox.gpus_per_node if sandbox.device == "cuda" else 0, grace=sandbox.grace + GRACE,
+        gpus=gpus or (lambda: sandbox.gpus_per_node if sandbox.device == "cuda" else 0), grace=sandbox.grace + GRACE,
         documents=documents, prior=PRIOR_PAPERS if settings.literature.sources else min(PRIOR_PAPERS, documents))
 
 

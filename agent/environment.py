@@ -10,12 +10,13 @@ from pathlib import Path
 
 from record.fold.state import RunState
 from record.machine import Machine, Rate
+from record.nouns.data import Needs
 from record.nouns.packages import Installed
 from sandbox.errors import GpuError
 from sandbox.gpu_leases import open_leases
 from sandbox.gpus import Device, cuda_visible_devices
 from sandbox.isolation.interpreter import interpreter, timed_rate
-from sandbox.isolation.limits import limits_of, machine_memory
+from sandbox.isolation.limits import limits_of, machine_memory, room_of
 from sandbox.isolation.probe import BUBBLEWRAP
 from sandbox.settings import SandboxSettings
 
@@ -64,6 +65,11 @@ def rate_of(settings: SandboxSettings, *, at_once: int, known: Rate | None = Non
     if known is not None and known.untimed == terms.untimed:
         return None
     return timed_rate(terms, settings, gpus)
+
+
+def room_here(settings: SandboxSettings) -> Needs:
+    """The most that one cell can have on this machine."""
+    return room_of(settings, len(devices_of(settings)))
 
 
 def devices_of(settings: SandboxSettings) -> tuple[Device, ...]:

@@ -8,6 +8,7 @@ import yaml
 from pydantic import ValidationError
 
 from agent.data import sources_of
+from agent.environment import room_here
 from agent.settings import Settings
 from record.errors import WrongUse
 from record.nouns.data import DataPlan
@@ -45,6 +46,6 @@ def check_plan(plan: DataPlan, path: Path, idea: Idea, settings: Settings) -> No
     """Refuse a given plan that cannot be carried out. Raises `WrongUse`, `DatasetError`, `PackageError`."""
     sources = sources_of(settings)
     faults = given_faults(plan, idea, sources, scorers_of(sources, settings.sandbox.scorers), settings.seed,
-                          tuple(settings.subjects))
+                          tuple(settings.subjects), room_here(settings.sandbox))
     if faults := faults or RunPackages(settings.sandbox).faults(plan.packages):
         raise WrongUse(f"{path}: {'; '.join(faults)}")

@@ -129,7 +129,7 @@ class Process:
             write_file(self.folder.root / "environment.txt",
                        environment_text(settings.sandbox.python, overlay.installed))
 
-        budget = Budget(settings.budget, self.log, shares_of(settings), settings.models)
+        budget = Budget(settings.budget, self.log, shares_of(settings, lambda: self.log.state.gpus), settings.models)
         return Bench(
             recorder=self.log, folder=self.folder, executor=executor, search=settings.search, paper=settings.paper,
             models=Models(

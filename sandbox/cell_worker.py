@@ -43,7 +43,8 @@ async def measure_cells(job: Job, runner: Runner, hold: Hold) -> Outcome:
     live = LiveOutput(job.live, OUTPUT_CHARS // 2)
     numbers = iter(range(1, 10**9))
     try:
-        crew = Crew(job, runner.slots, hold, lambda alone: CellWorker(runner, job, live, next(numbers), alone=alone))
+        crew = Crew(job, runner.slots, hold, lambda alone: CellWorker(runner, job, live, next(numbers), alone=alone),
+                    memory_gb=runner.slot_gb)
         schedule = await crew.measure()
         shutil.rmtree(folder / KERNELS, ignore_errors=True)
         return await asyncio.to_thread(assemble, job, schedule, runner.collector)
@@ -74,6 +75,8 @@ class CellWorker:
     _sees: tuple[str, ...] = ()
     """The dataset that the kernel sees outside of the cells' folders, if any."""
     _kernel: Kernel | None = None
+    _gpus: int | None = None
+    """How many its kernel has; None: as many as any experiment."""
     _lease: Lease = field(default_factory=Lease)
     _usage: Usage = field(default_factory=Usage)
     _started: bool = False
@@ -84,9 +87,10 @@ class CellWorker:
     async def measure(self, cell: Cell, limit: float, schedule: Schedule) -> Ran:
         """Measure a cell in so many seconds. Raises `ExecutorError`."""
         sees = await asyncio.to_thread(mounted, cell.dataset, self.runner.views)
-        if sees != self._sees:
+        gpus = schedule.needs(cell).gpus
+        if (sees, gpus) != (self._sees, self._gpus):
             await self.close()
-        self.dataset, self._sees = cell.dataset, sees
+        self.dataset, self._sees, self._gpus = cell.dataset, sees, gpus
         script = await self._prepared(cell, limit, schedule)
         monitor = Monitor(self.job.watch, script.folder) if self.job.watch is not None else None
         self.live.add(f"\n--- {cell} ---\n")
@@ -110,7 +114,7 @@ class CellWorker:
     async def opened(self, script: Script) -> tuple[Kernel, Lease, Usage]:
         """The kernel, started where it is not yet. Raises `ExecutorError`."""
         if self._kernel is None or not self._started:
-            self._lease = await self.runner.leased()
+            self._lease = await self.runner.leased(self._gpus)
             if self._kernel is None:
                 self._kernel = await self._start(script)
             self._started = True
@@ -147,7 +151,7 @@ class CellWorker:
         script = await self.runner.prepared(replace(
             job, name=f"{job.name} {cell.name}", folder=self._folder / CELLS / cell.name, source=source,
             seed=cell.seed, timeout=limit, datasets=(cell.dataset,), earlier=earlier, alone=self.alone, cells=(),
-            key=job.keys.get(cell, "")))
+            key=job.keys.get(cell, ""), needs={cell.arm: schedule.needs(cell)}))
         if not self._sees:
             script = await asyncio.to_thread(copy_view, script, cell.dataset)
         other = schedule.read_by(cell)

@@ -11,11 +11,13 @@ Source: Graham (1969), Bounds on multiprocessing timing anomalies: longest proce
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from record.nouns.cells import Cell, CellLine
+from record.nouns.data import Needs
 from record.nouns.nodes import ErrorClass, Failure
 from sandbox.job import CellOutcome, Job
 
@@ -54,8 +56,11 @@ class Schedule:
     """Arm -> arm whose artifacts its cells read."""
     clock: Callable[[], float]
     waiting: list[Cell] = field(default_factory=list[Cell])
-    again: list[Cell] = field(default_factory=list[Cell])
-    """Those that met their memory limit, to be tried once more, alone."""
+    apart: list[Cell] = field(default_factory=list[Cell])
+    """To be measured alone: those that need more memory than a slot has, and those that met their limit of it, to be
+    tried once more."""
+    memory_gb: float = math.inf
+    """Of a slot."""
     running: dict[Cell, float] = field(default_factory=dict[Cell, float])
     outcomes: dict[Cell, CellOutcome] = field(default_factory=dict[Cell, CellOutcome])
     """Of those that ended, the last execution."""
@@ -75,7 +80,9 @@ class Schedule:
         self.folders |= {cell: self.job.ready[cell] for cell in self.job.cells if cell in self.job.ready}
         self.places |= self.folders
         self.outcomes |= {cell: self.job.failed[cell] for cell in self.job.cells if cell in self.job.failed}
-        self.waiting = [cell for cell in self.job.cells if cell not in self.folders and cell not in self.outcomes]
+        waiting = [cell for cell in self.job.cells if cell not in self.folders and cell not in self.outcomes]
+        self.apart = [cell for cell in waiting if (self.needs(cell).memory_gb or 0.0) > self.memory_gb]
+        self.waiting = [cell for cell in waiting if cell not in self.apart]
         known = {_group(cell) for cell in self.job.expected}
         last = {_group(cell): cell for cell in self.job.cells}
         self._pilots = [cell for cell in self.job.pilots or last.values()
@@ -86,20 +93,20 @@ class Schedule:
     def take(self, dataset: str = "", *, alone: bool = False) -> tuple[Cell, float] | None:
         """The next cell, for a kernel that sees this dataset, and the seconds that it may take; None: nothing now.
 
-        With `alone`, one of those that are tried once more.
+        With `alone`, one of those that are measured so.
         """
         left = self.left()
         if left <= 0 or self._over:
             return None
-        cells = self.again if alone else self._available(left)
+        cells = self._apart() if alone else self._available(left)
         if not cells:
             return None
         cell = next((one for one in cells if one.dataset == dataset), cells[0])
-        cells.remove(cell)
-        if not alone:
-            self.waiting.remove(cell)
+        (self.apart if alone else self.waiting).remove(cell)
         limit = left
-        if self.job.leave_out and self.known(_group(cell)):
+        if (hours := self.needs(cell).hours) is not None:
+            limit = min(left, hours * 3600)
+        elif self.job.leave_out and self.known(_group(cell)):
             limit = min(left, max(AT_LEAST, TIMES * self.expected(cell)))
         self.begun(cell)
         return cell, limit
@@ -111,10 +118,17 @@ class Schedule:
         cells = self._available(left)
         return bool(cells) and sum(map(self.expected, cells)) > start_seconds * workers
 
-    def anything(self, *, again: bool = False) -> bool:
-        """Whether a worker that comes now would find something to do; `again`: of what is tried once more."""
+    def anything(self, *, alone: bool = False) -> bool:
+        """Whether a worker that comes now would find something to do; `alone`: of what is measured so."""
         left = self.left()
-        return left > 0 and not self._over and bool(self.again if again else self._available(left))
+        return left > 0 and not self._over and bool(self._apart() if alone else self._available(left))
+
+    def needs(self, cell: Cell) -> Needs:
+        """What a cell needs of the machine."""
+        return self.job.needs.get(cell.arm, Needs())
+
+    def _apart(self) -> list[Cell]:
+        return [cell for cell in self.apart if self._may_begin(cell)]
 
     def left(self) -> float:
         """Seconds of computing that are neither spent nor taken up by what runs."""
@@ -191,7 +205,7 @@ class Schedule:
         if failure is None:
             self.folders[cell] = folder
         elif failure.kind == "memory" and not alone:
-            self.again.append(cell)
+            self.apart.append(cell)
         elif failure.kind == "hopeless":
             self._over = f"the job was ended as hopeless with {cell}"
         elif failure.kind == "budget":
@@ -207,7 +221,7 @@ class Schedule:
 
     def finish(self) -> None:
         """Nothing more is begun: say why of all that waits."""
-        for cell in (*self.waiting, *self.again):
+        for cell in (*self.waiting, *self.apart):
             if cell in self.outcomes:  # of which a second try is not to be had
                 continue
             other = self.read_by(cell)
@@ -216,7 +230,7 @@ class Schedule:
                 f"about {self.expected(cell):.0f} s are expected, and of the {self.job.timeout:g} s of the job "
                 f"{max(0.0, self.left()):.0f} s are left" if self.left() > 0 else
                 f"the {self.job.timeout:g} s of the job are spent")
-        self.waiting, self.again = [], []
+        self.waiting, self.apart = [], []
 
     def lines(self) -> tuple[CellLine, ...]:
         """What became of each cell of the job, in its order."""

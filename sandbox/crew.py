@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -46,6 +47,8 @@ class Crew:
     hold: Hold
     open: Callable[[bool], Worker]
     """Makes a worker; the flag says whether it is alone on the machine."""
+    memory_gb: float = math.inf
+    """Of a slot: cells that need more are measured alone."""
     start_seconds: float | None = None
     """What another worker costs; by default `sandbox.cells.START_SECONDS`."""
     _begun: bool = False
@@ -55,46 +58,47 @@ class Crew:
 
     async def measure(self) -> Schedule:
         """Measure all that can be. Raises `TooLate`, `ExecutorError`."""
-        schedule = Schedule(self.job, reads_of(self.job.source.get(self.job.entry, "")) or {}, time.monotonic)
+        schedule = Schedule(self.job, reads_of(self.job.source.get(self.job.entry, "")) or {}, time.monotonic,
+                            memory_gb=self.memory_gb)
         if schedule.waiting:
             await self._until_done(schedule, alone=self.job.alone)
-        while schedule.again and schedule.left() > 0:
-            before = len(schedule.again)
-            await self._until_done(schedule, alone=True, again=True)
-            if len(schedule.again) == before:
+        while schedule.anything(alone=True):
+            before = len(schedule.apart)
+            await self._until_done(schedule, alone=True, apart=True)
+            if len(schedule.apart) == before:
                 break
             await self._until_done(schedule, alone=self.job.alone)
         schedule.finish()
         return schedule
 
-    async def _until_done(self, schedule: Schedule, *, alone: bool, again: bool = False) -> None:
+    async def _until_done(self, schedule: Schedule, *, alone: bool, apart: bool = False) -> None:
         """Have workers measure until none finds anything to begin."""
         cost = cells.START_SECONDS if self.start_seconds is None else self.start_seconds
-        tasks = {self._join(schedule, alone=alone, again=again)}
+        tasks = {self._join(schedule, alone=alone, apart=apart)}
         try:
             while tasks:
                 done, tasks = await asyncio.wait(
                     tasks, timeout=cost / 4, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
-                if not self._at_work and not schedule.anything(again=again):
+                if not self._at_work and not schedule.anything(alone=apart):
                     break  # who still waits for a slot would find nothing to do
                 while tasks and not alone and len(tasks) < self.slots and schedule.more(len(tasks), cost) \
                         and schedule.running:
-                    tasks.add(self._join(schedule, alone=False, again=False))
+                    tasks.add(self._join(schedule, alone=False, apart=False))
         finally:
             for task in tasks:
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks)
 
-    def _join(self, schedule: Schedule, *, alone: bool, again: bool) -> asyncio.Task[None]:
+    def _join(self, schedule: Schedule, *, alone: bool, apart: bool) -> asyncio.Task[None]:
         async def held() -> None:
-            await self.hold(lambda: self._work(schedule, alone=alone, again=again), alone=alone)
+            await self.hold(lambda: self._work(schedule, alone=alone, apart=apart), alone=alone)
 
         return asyncio.create_task(held(), name=f"worker of {self.job.name}")
 
-    async def _work(self, schedule: Schedule, *, alone: bool, again: bool) -> None:
+    async def _work(self, schedule: Schedule, *, alone: bool, apart: bool) -> None:
         if not self._begun:
             if self.job.late():
                 raise TooLate(self.job.name)
@@ -103,7 +107,7 @@ class Crew:
         worker = self.open(alone)
         self._at_work += 1
         try:
-            while (found := schedule.take(worker.dataset, alone=again)) is not None:
+            while (found := schedule.take(worker.dataset, alone=apart)) is not None:
                 cell, limit = found
                 try:
                     ran = await worker.measure(cell, limit, schedule)

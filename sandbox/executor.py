@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from record.nouns.data import Grade, Measurement
+from record.nouns.data import Grade, Measurement, Needs
 from record.syntax import one_at_a_time
 from sandbox.cell_worker import measure_cells
 from sandbox.collecting import Collector
@@ -16,6 +17,7 @@ from sandbox.errors import ExecutorError
 from sandbox.gpu_leases import GpuLeases, open_leases
 from sandbox.gpus import cuda_visible_devices, describe_devices
 from sandbox.ground import ground_of
+from sandbox.isolation.limits import room_of
 from sandbox.isolation.mounts import KernelConfig
 from sandbox.isolation.probe import isolation_of
 from sandbox.isolation.scratch import sweep
@@ -80,6 +82,11 @@ class LocalExecutor:
                                 shared_by=self._settings.slots_per_gpu)
 
     @property
+    def room(self) -> Needs:
+        """The most that one cell can have here."""
+        return room_of(self._settings, len(self._gpus.devices))
+
+    @property
     def grade(self) -> Grade:
         """Of values that we compute from predictions: whether the labels were out of the code's reach."""
         return "scored" if self.isolation.on and self._settings.network == "off" else "computed"
@@ -92,6 +99,8 @@ class LocalExecutor:
     async def run(self, job: Job) -> Outcome:
         if job.cells:
             return await measure_cells(job, self._runner, self._held)
+        if (job.most_needed().memory_gb or 0.0) > self._runner.slot_gb:
+            job = replace(job, alone=True)
         return await self._held(lambda: self._runner.run(job), alone=job.alone)
 
     async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:

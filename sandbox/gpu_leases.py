@@ -100,20 +100,21 @@ class GpuLeases:
             return None
         return len(self.devices) * self._settings.slots_per_gpu // self._settings.gpus_per_node
 
-    async def acquire(self) -> Lease:
-        """Wait for GPUs, first come, first served.
+    async def acquire(self, count: int | None = None) -> Lease:
+        """Wait for so many GPUs, by default `sandbox.gpus_per_node`; first come, first served.
 
         Raises `GpuError` once no code of ours has run on a GPU for `sandbox.gpu_wait` seconds and none could be had.
         """
-        if not self.devices:
+        count = self._settings.gpus_per_node if count is None else count
+        if not self.devices or not count:
             return Lease()
         async with self._turn:
             idle_since = self._clock()
-            while (lease := self._try()) is None:
+            while (lease := self._try(count)) is None:
                 if self._out:
                     idle_since = self._clock()
                 if self._clock() - idle_since > max(self._settings.gpu_wait, _LEAVING if self._ending else 0.0):
-                    raise GpuError(self._describe_shortage())
+                    raise GpuError(self._describe_shortage(count))
                 await asyncio.sleep(_POLL)
             self._out.add(lease)
             return lease
@@ -155,7 +156,7 @@ class GpuLeases:
             return {uuid: pids for uuid, pids in on.items() if pids}
         return {}
 
-    def _try(self) -> Lease | None:
+    def _try(self, count: int) -> Lease | None:
         """The GPUs of one attempt, or None; all or none, so that two runs never wait for each other.
 
         Those with fewest attempts of ours go first; one of which too little memory is free is left out.
@@ -172,7 +173,7 @@ class GpuLeases:
                     continue
                 locks.push(slot)
                 devices.append(device)
-                if len(devices) == self._settings.gpus_per_node:
+                if len(devices) == count:
                     free = {device.uuid: self._driver.free(device.uuid) for device in devices}
                     return Lease(tuple(devices), free, locks.pop_all())
         return None
@@ -183,14 +184,14 @@ class GpuLeases:
             raise GpuError("there are devices, but no driver that knows them")
         return self.nvml
 
-    def _describe_shortage(self) -> str:
+    def _describe_shortage(self, count: int) -> str:
         states = ", ".join(f"{device.uuid}: {self._driver.free(device.uuid) / 1e9:.1f} GB free, "
                            f"{len(self._driver.processes(device.uuid))} processes" for device in self.devices)
         left = ", ".join(f"{uuid} by process {' and '.join(map(str, pids))}" for lease in self._ending
                          for uuid, pids in self._still_on(lease).items())
         outliving = left and (f"an experiment is over, but still holds {left}: stop it with kill -9; if that does "
                               "not help, reset the GPU or leave it out with --gpus; so there is ")
-        return (f"{outliving}no {self._settings.gpus_per_node} GPU(s) with {self._settings.gpu_free_gb:g} GB free and "
+        return (f"{outliving}no {count} GPU(s) with {self._settings.gpu_free_gb:g} GB free and "
                 f"no other run of yours on them within {self._settings.gpu_wait:g} s ({states}): stop what uses them, "
                 "choose others with --gpus, or lower sandbox.gpu_free_gb")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from record.nouns.cells import Cell, CellLine, Training
-from record.nouns.data import Measurement
+from record.nouns.data import Measurement, Needs
 from record.nouns.figures import Figure
 from record.nouns.nodes import Failure
 from record.nouns.tuning import Setting
@@ -168,6 +168,8 @@ class Job:
     cells: tuple[Cell, ...] = ()
     """What is to be measured, in the order of importance; empty for a program that does all at once. Cells run in
     kernels that see the view of their dataset alone, each in a process of its own (docs/sandbox.md)."""
+    needs: Mapping[str, Needs] = field(default_factory=dict[str, Needs])
+    """Arm -> what its cells need of the machine. A program that does all at once gets the most that any does."""
     settings: Mapping[Cell, Setting] = field(default_factory=dict[Cell, Setting])
     """Hyperparameters of each of `cells`, as `cell.setting` shows them to the code."""
     rungs_by: Literal["steps", "data"] = "steps"
@@ -197,6 +199,12 @@ class Job:
     Where False, only a `timeout` that is spent does the former."""
 
 
+    def most_needed(self) -> Needs:
+        """The most that any arm needs."""
+        return Needs(**{name: max((value for one in self.needs.values() if (value := getattr(one, name)) is not None),
+                                  default=None) for name in Needs.model_fields})
+
+
 @dataclass(frozen=True)
 class Outcome(Result):
     """What a job came to. Of one of cells, the folder holds what all measured cells left, as if one script had, and
@@ -219,6 +227,11 @@ class Executor(Protocol):
 
         The same text wherever all of it is the same. May block for a moment when first asked for.
         """
+        ...
+
+    @property
+    def room(self) -> Needs:
+        """The most that one cell can have here."""
         ...
 
     async def run(self, job: Job) -> Outcome:

@@ -61,6 +61,11 @@ class Runner:
     pool: Pool
     subjects: Subjects | None = None
 
+    @property
+    def slot_gb(self) -> float:
+        """Memory of one experiment that is not alone, 10^9 bytes."""
+        return limits_of(self.config.settings, slots=self.slots).memory / 1e9
+
     async def run(self, job: Job) -> Outcome:
         """Run a script that does all at once. Raises `ExecutorError`, `TooLate`."""
         if job.late():
@@ -109,7 +114,7 @@ class Runner:
         self, script: Script, source: str, ready: Kernel | None = None, monitor: Monitor | None = None,
     ) -> Execution:
         """Run a script in a kernel of its own, or in one that is ready; the kernel is gone then."""
-        lease = Lease() if script.job.mode == "plot" else await self.leased()
+        lease = Lease() if script.job.mode == "plot" else await self.leased(script.job.most_needed().gpus)
         kernel = ready or self.kernel(script, lease)
         usage = Usage()
         try:
@@ -129,10 +134,11 @@ class Runner:
         self.pool.refill()
         return await self.within(kernel, lease, script, source=source, monitor=monitor, usage=usage)
 
-    async def leased(self) -> Lease:
-        """GPUs for one kernel. Raises `ExecutorError` where none can be had."""
+    async def leased(self, count: int | None = None) -> Lease:
+        """GPUs for one kernel, by default as many as any experiment has. Raises `ExecutorError` where none can be had.
+        """
         try:
-            return await self.gpus.acquire()
+            return await self.gpus.acquire(count)
         except GpuError as error:
             raise ExecutorError(str(error)) from error
 
@@ -145,6 +151,8 @@ class Runner:
     ) -> Execution:
         """Run a script in a kernel that was started, which lives on where the script is a cell."""
         limits, job = limits_of(self.config.settings, slots=1 if script.job.alone else self.slots), script.job
+        if (memory := job.most_needed().memory_gb) is not None:
+            limits = replace(limits, memory=max(int(memory * 1e9), limits.memory if job.alone else 0))
         asked = Session(self.subjects, job.key, job.subjects) if self.subjects is not None and job.subjects else None
         async with AsyncExitStack() as around:
             await around.enter_async_context(self.meter.follow(kernel.pid, lease, usage))

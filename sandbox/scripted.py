@@ -6,13 +6,14 @@ For benchmarks of the search, for tests, and to try settings of GPUs on a machin
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from record.nouns.cells import Cell
-from record.nouns.data import Measurement
+from record.nouns.data import Measurement, Needs
 from record.nouns.nodes import Failure
 from sandbox.cells import Ran, Schedule
 from sandbox.crew import Crew
@@ -31,11 +32,17 @@ def no_cells(job: Job, cell: Cell) -> tuple[float, CellOutcome]:
     raise ExecutorError(f"nothing is written down of {cell}: give ScriptedExecutor cell=")
 
 
+def no_scripts(job: Job) -> tuple[float, Outcome]:
+    """A script where none is to be run. Raises `ExecutorError`."""
+    raise ExecutorError(f"nothing is written down of {job.name}: give ScriptedExecutor a script")
+
+
 class ScriptedExecutor:
     """An `Executor` whose outcomes are written down: `script(job)` gives a delay in seconds and the outcome.
 
     For a job of cells `cell(job, cell)` gives those of each. Cells are scheduled as on a machine; one that takes longer
-    than its limit has timed out. `start_seconds` is what another worker costs in the reckoning (nobody waits for it).
+    than its limit has timed out. `start_seconds` is what another worker costs in the reckoning (nobody waits for it),
+    `memory_gb` what a slot has.
     Slots, waiting, watching and cancellation are real. Files appear only where the functions write them into
     `job.folder`. A job that its watch ends has measured nothing. `started` names the jobs, and cells as
     `<job> <cell.name>`, in the order in which they got a place; `most` says how many places were held at one time, and
@@ -43,12 +50,13 @@ class ScriptedExecutor:
     """
 
     def __init__(
-        self, script: Callable[[Job], tuple[float, Outcome]], *, slots: int = 1, watch_seconds: float = 5.0,
-        cell: CellScript = no_cells, start_seconds: float | None = None,
+        self, script: Callable[[Job], tuple[float, Outcome]] = no_scripts, *, slots: int = 1, watch_seconds: float = 5.0,
+        cell: CellScript = no_cells, start_seconds: float | None = None, memory_gb: float = math.inf,
     ) -> None:
-        self.slots = slots
+        self.slots, self._memory_gb = slots, memory_gb
         self.device = "cpu"
         self.ground = "scripted"
+        self.room = Needs(gpus=0, memory_gb=16.0, hours=24.0)
         self.started: list[str] = []
         self.most = 0
         self.workers: dict[str, int] = {}
@@ -65,7 +73,7 @@ class ScriptedExecutor:
     async def run(self, job: Job) -> Outcome:
         if job.cells:
             crew = Crew(job, self.slots, self._held, lambda _: _CellWorker(self, job),
-                        start_seconds=self._start_seconds)
+                        memory_gb=self._memory_gb, start_seconds=self._start_seconds)
             return _put_together(await crew.measure())
         async with self._gate.hold(alone=job.alone):
             if job.late():

@@ -21,7 +21,7 @@ from record.events.searching import Prepared
 from record.fold.state import RunState
 from record.folder import write_file
 from record.ladder import RUNGS
-from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, Scorer
+from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, Needs, Scorer
 from record.nouns.idea import GivenAnchor, Idea
 from record.nouns.protocol import FindingAnswer, ProtocolFinding
 from record.nouns.tuning import Tuning
@@ -88,7 +88,7 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
         idea=bench.idea, catalogue=known, subjects=entries_of(bench.subjects),
         subject_budget=in_words(bench.state), metrics=tuple(metrics), node_seconds=bench.node_seconds,
         retry_seconds=bench.retry_seconds, run_seconds=bench.run_seconds, rate=bench.state.rate,
-        device=bench.device, shares=SHARES, context=lines_of(bench.state.context),
+        device=bench.device, room=bench.executor.room, shares=SHARES, context=lines_of(bench.state.context),
         prior=prior.papers if prior is not None else (), common=common_to(prior),
         packages=bench.more_packages.names if bench.more_packages else ()),
         scorers=scorers, order=bench.search.order, packages=bench.more_packages)
@@ -158,7 +158,7 @@ class Planner:
                 complaints = (UNREADABLE,)
                 continue
             complaints = faults_of(plan, known, scorers=self.scorers, anchors=self.inputs.idea.anchors,
-                                   subjects=[one.name for one in self.inputs.subjects])
+                                   subjects=[one.name for one in self.inputs.subjects], room=self.inputs.room)
             if self.packages is not None:
                 complaints = (*complaints, *await to_thread(self.packages.faults, plan.packages))
             silent, before = unanswered(plan, self.inputs.common, titles), plan
@@ -235,29 +235,38 @@ SPLITS = ("train", "dev", "validation", "test")
 def faults_of(
     plan: DataPlan, catalogue: Mapping[str, CatalogueEntry], *, scorers: Mapping[str, Scorer] | None = None,
     anchors: Sequence[GivenAnchor] = (), subjects: Collection[str] = (),
+    room: Needs | None = None,
 ) -> tuple[str, ...]:
     """What is wrong with a plan, one sentence each; empty when it can be carried out.
 
-    `scorers` are the user's own, by dataset, and `anchors` those of the idea.
+    `scorers` are the user's own, by dataset, `anchors` those of the idea, `room` is the most that a cell can have.
     """
     known = {use.name: catalogue[use.name] for use in plan.datasets if use.name in catalogue}
     of_plan = {name: one for name, one in (scorers or {}).items() if name in known}
     unknown = (f"there is no subject {name!r} to ask; there are: {', '.join(subjects) or 'none'}"
                for name in plan.subjects if name not in subjects)
-    found = (*_shape(plan, catalogue), *unknown, *_metrics(plan, known, of_plan), *tuning_faults(plan, anchors))
+    found = (*_shape(plan, catalogue), *unknown, *_metrics(plan, known, of_plan), *tuning_faults(plan, anchors),
+             *unmet(plan, room))
     if not found:
         found = (*hypothesis_faults(with_worst(plan, of_plan)), *_clusters(plan, known))
     return found
 
 
+def unmet(plan: DataPlan, room: Needs | None) -> tuple[str, ...]:
+    """What arms need and a cell cannot have here, one sentence an arm."""
+    found = {arm.name: arm.needs.beyond(room) for arm in plan.arms if room is not None}
+    return tuple(f"arm {name!r} needs {' and '.join(more)}: plan with less, or give experiments more (--gpus, "
+                 "sandbox.memory_gb, sandbox.timeout)" for name, more in found.items() if more)
+
+
 def given_faults(
     plan: DataPlan, idea: Idea, sources: Sources, places: Mapping[str, str], seed: int,
-    subjects: Collection[str] = (),
+    subjects: Collection[str] = (), room: Needs | None = None,
 ) -> tuple[str, ...]:
     """What is wrong with a plan that a person gives; `places` are those of the scorers. Raises `DatasetError`."""
     scorers = {name: read_scorer(name, place)[0] for name, place in places.items()}
     known = {one.name: _entry(one, scorers.get(one.name)) for one in catalogue(sources, seed=seed)}
-    return faults_of(plan, known, scorers=scorers, anchors=idea.anchors, subjects=subjects)
+    return faults_of(plan, known, scorers=scorers, anchors=idea.anchors, subjects=subjects, room=room)
 
 
 def _shape(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[str]:

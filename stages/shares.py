@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,13 +32,14 @@ def scope_task(number: int) -> str:
 
 @dataclass(frozen=True)
 class RunShares:
-    """`models.budget.Shares` of a run as it is set. `gpus` are those of one experiment, 0 on the CPU."""
+    """`models.budget.Shares` of a run as it is set. `gpus` tells those of one experiment, 0 on the CPU: a plan may ask
+    for more than the settings do."""
 
     models: ModelSettings
     search: SearchSettings
     paper: PaperSettings
     node_seconds: float
-    gpus: int = 0
+    gpus: Callable[[], int] = lambda: 0
     documents: int = 0
     """Papers and notes of the user's that are summarised before the plan."""
     prior: int = PRIOR_PAPERS
@@ -48,7 +49,7 @@ class RunShares:
 
     def steps(self) -> Mapping[str, Spending]:
         """Every step outside the search that a run takes, by its task."""
-        return self._steps
+        return {**self._steps, TASK: self.attempt(self.node_seconds * RETRY_FACTOR)}  # the first permutation of labels
 
     @cached_property
     def _steps(self) -> Mapping[str, Spending]:
@@ -61,7 +62,6 @@ class RunShares:
                         + call(roles.PLAN) * (PLANS + AMENDS) + call(roles.PROTOCOL_REVIEW) * REVIEWS),
             **{summary_of(stage).task: call(roles.SUMMARY) for stage in STAGES},
             "figures": call(roles.FIGURES, roles.VISION) * looks,
-            TASK: self.attempt(self.node_seconds * RETRY_FACTOR),  # more permutations, where there is room
             "write": call(roles.OUTLINE) * OUTLINES + call(roles.WRITE) * (paper.writings(MOST_SECTIONS) + 1),
             "cite": call(roles.CITE_ASK, roles.CITE_SELECT) * paper.citation_rounds,
             "reflect": call(roles.REFLECT) * paper.reflections,
@@ -75,7 +75,7 @@ class RunShares:
     @property
     def paper_share(self) -> Spending:
         """All steps together: what is set aside from the start."""
-        return sum(self._steps.values(), start=Spending())
+        return sum(self.steps().values(), start=Spending())
 
     def of(self, action: Action) -> Spending:
         """The most that an action may take; a node of the search gets one attempt more, with a longer limit.
@@ -97,13 +97,13 @@ class RunShares:
             case Compare():
                 return self._call(roles.COMPARE)
             case Work():
-                return self._steps.get(action.task, Spending())
+                return self.steps().get(action.task, Spending())
             case _:
                 return Spending()
 
     def attempt(self, limit: float) -> Spending:
         """The most that one execution with a limit in seconds takes."""
-        return Spending(gpu_seconds=(limit + self.grace) * self.gpus)
+        return Spending(gpu_seconds=(limit + self.grace) * self.gpus())
 
     def _call(self, *asked: AnyRole) -> Spending:
         """The most that one call of each takes."""

@@ -28,6 +28,7 @@ from agent.cli.dry_run import show_plan
 from agent.cli.edge import INTERRUPTED, say, traceback_saved, unbreakable
 from agent.cli.status import state_of
 from agent.data import with_idea
+from agent.environment import room_here
 from agent.outlook import ahead_of
 from agent.plans import check_plan, read_plan
 from agent.run import resume as resume_run
@@ -52,6 +53,7 @@ from sandbox.packages.of_run import again
 from sandbox.pretrained import fetch, pretrained_of
 from sandbox.scorers import copy_frozen
 from stages.ideation.converting import convert, idea_file, is_text, kept, read_text
+from stages.prepare import unmet
 
 
 def run(asked: Run) -> int:
@@ -100,6 +102,8 @@ def resume(asked: Resume) -> int:
     if state.phase != "done":  # otherwise nothing is executed any more, and the run may come from another machine
         check_gpus(settings)
         check_isolation(settings.sandbox)
+        if state.data_plan is not None and (lacking := unmet(state.data_plan, room_here(settings.sandbox))):
+            raise WrongUse("; ".join(lacking))
         again(state.installed, RunFolder(run).packages, settings.sandbox)
     return show_while(lambda listener: resume_run(run, flags, listener=listener), run)
 

@@ -13,7 +13,7 @@ from models.roles.coding import Measured, NodeBrief, Seconds, Study, Unreported
 from models.roles.role import Circumstance, Role
 from record.ablation import Ablation
 from record.ablation_results import AblationResult
-from record.nouns.data import DataPlan
+from record.nouns.data import DataPlan, Needs
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.nodes import StageSummary
@@ -64,6 +64,7 @@ class PlanInputs(Frozen):
     metrics: tuple[str, ...] = Field(description="metrics that we compute from submitted predictions")
     node_seconds: Seconds
     device: Annotated[str, Circumstance("")] = "cpu"
+    room: Annotated[Needs | None, Circumstance(None)] = Field(default=None, description="what a cell can have at most")
     retry_seconds: Seconds = 0.0
     run_seconds: Annotated[float, Circumstance(0.0)] = Field(default=0.0, description="limit of the run; 0: unknown")
     rate: Measured = None

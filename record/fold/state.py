@@ -167,8 +167,11 @@ class RunState(Facts):
 
     @property
     def gpus(self) -> int:
-        """GPUs of one experiment, as the run is set now; 0 on the CPU."""
-        return int(self.setting("sandbox.gpus_per_node") or 1) if self.setting("sandbox.device") == "cuda" else 0
+        """GPUs of one experiment, as the run is set now, or as an arm needs that takes more; 0 on the CPU."""
+        if self.setting("sandbox.device") != "cuda":
+            return 0
+        needed = (arm.needs.gpus or 0 for arm in self.data_plan.arms) if self.data_plan is not None else ()
+        return max(int(self.setting("sandbox.gpus_per_node") or 1), *needed, 0)
 
     def setting(self, key: str) -> Any:
         """A setting by its dotted key, as the run is set now; None where the record has none."""

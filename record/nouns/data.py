@@ -40,6 +40,19 @@ class Needs(Frozen):
     memory_gb: float | None = Field(default=None, gt=0, description="memory, 10^9 bytes")
     hours: float | None = Field(default=None, gt=0, description="wall clock of one cell, at most")
 
+    def beyond(self, room: Needs) -> tuple[str, ...]:
+        """What is more than there is room for, in words."""
+        pairs = ((name, getattr(self, name), getattr(room, name)) for name in Needs.model_fields)
+        return tuple(f"{wanted:g} {_UNITS[name]} ({there:g} can be had)" for name, wanted, there in pairs
+                     if wanted is not None and there is not None and wanted > there)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{value:g} {_UNITS[name]}" for name in Needs.model_fields
+                         if (value := getattr(self, name)) is not None)
+
+
+_UNITS = {"gpus": "GPUs", "memory_gb": "GB of memory", "hours": "h a cell"}
+
 
 class Arm(Frozen):
     """One compared arm. A measurement's condition is `arm`, or `arm@level` where the plan has levels."""
@@ -172,6 +185,12 @@ class DataPlan(Frozen):
     def tuned_arms(self) -> tuple[str, ...]:
         """Those of them that have hyperparameters."""
         return tuple(arm for arm in self.compared if self.space_of(arm))
+
+    def needs_of(self, arm: str) -> Needs:
+        """What the cells of an arm need; those of an ablation that the plan does not have, what the first method's do.
+        """
+        own = next((one.needs for one in self.arms if one.name == arm), None)
+        return own or next((one.needs for one in self.arms if one.role == "method"), Needs())
 
     def space_of(self, arm: str) -> tuple[Hyperparameter, ...]:
         """The dimensions that an arm has, those that hang on a choice after it."""

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import psutil
 
+from record.nouns.data import Needs
 from record.nouns.nodes import Failure
 from sandbox.isolation.processes import (
     ResourceUse,
@@ -48,6 +49,11 @@ def limits_of(settings: SandboxSettings, *, slots: int) -> Limits:
     """The limits of one experiment of `slots` that may run at the same time."""
     memory = settings.memory_gb * 1e9 if settings.memory_gb is not None else SHARE * machine_memory() / slots
     return Limits(memory=int(memory), disk=int(settings.disk_gb * 1e9), tasks=settings.tasks)
+
+
+def room_of(settings: SandboxSettings, gpus: int) -> Needs:
+    """The most that one cell can have on this machine, of so many GPUs: it may be alone."""
+    return Needs(gpus=gpus, hours=settings.timeout / 3600, memory_gb=limits_of(settings, slots=1).memory / 1e9)
 
 
 def machine_memory() -> int:

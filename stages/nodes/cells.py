@@ -22,7 +22,7 @@ from record.fold.state import RunState
 from record.folder import read_source, seal, sha256_of_files
 from record.ladder import cells_of_rung
 from record.nouns.cells import Cell, CellLine
-from record.nouns.data import DataPlan, DatasetFacts
+from record.nouns.data import DataPlan, DatasetFacts, Needs
 from record.nouns.decisions import Expand
 from record.nouns.nodes import CellRun, Node, node_id
 from record.nouns.tuning import Trial
@@ -295,7 +295,10 @@ def grid_of(bench: Bench, decided: Decided, view: View) -> Grid | None:
 def with_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:
     """A job that measures these cells, each with the hyperparameters of its arm in its trial."""
     cells = tuple(cells)
+    plan = state.data_plan
+    needs = {} if plan is None else {arm: plan.needs_of(arm) for arm in {cell.arm for cell in cells} or plan.compared}
     return replace(job, cells=cells, settings={cell: state.setting_of(cell.arm, cell.trial) for cell in cells},
+                   needs={arm: one for arm, one in needs.items() if one != Needs()},
                    rungs_by=state.data_plan.tuning.rungs_by if state.data_plan is not None else job.rungs_by)
 
 

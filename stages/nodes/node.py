@@ -239,7 +239,8 @@ class _NodeWork:
             seed=node.seed, timeout=limit, alone=alone, late=lambda: bench.seconds_left() <= 0,
             begins=lambda: self.enter("running"), live=bench.folder.live(node.id, number),
             watch=watcher(bench, self.decided), earlier=earlier,
-            artifacts=self.artifacts(), datasets=tuple(use.name for use in bench.plan.datasets))
+            artifacts=self.artifacts(), datasets=tuple(use.name for use in bench.plan.datasets),
+            needs={arm: bench.plan.needs_of(arm) for arm in bench.plan.compared})
         job = asking(job, bench.plan, bench.subjects, bench.facts)
         try:
             outcome = await (bench.executor.run(job) if grid is None else grid.run(job))

@@ -262,3 +262,11 @@ def test_without_a_driver_cuda_is_refused() -> None:
             open_leases(SandboxSettings(device="cuda"), None)
     else:
         pytest.skip("this machine has a GPU")
+
+
+async def test_a_cell_may_have_more_gpus_than_others_or_none(tmp_path: Path) -> None:
+    pool = leases(tmp_path, ScriptedNvml(gpus(3)))
+    one, two, none = await pool.acquire(), await pool.acquire(2), await pool.acquire(0)
+    assert [len(lease.devices) for lease in (one, two, none)] == [1, 2, 0]
+    assert not set(one.uuids) & set(two.uuids)
+    await pool.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from record.nouns.cells import Cell
-from record.nouns.data import Measurement
+from record.nouns.data import Measurement, Needs
 from record.nouns.nodes import Failure
 from sandbox.cells import DEATHS, Ran, Schedule
 from sandbox.errors import ExecutorError
@@ -36,7 +37,8 @@ def job_of(cells: tuple[Cell, ...], folder: Path, *, timeout: float = 1000.0) ->
 
 
 def executor_of(
-    seconds: Mapping[str, float], *, slots: int = 1, failures: Mapping[str, Failure] | None = None,
+    seconds: Mapping[str, float], *, slots: int = 1, memory_gb: float = math.inf,
+    failures: Mapping[str, Failure] | None = None,
 ) -> ScriptedExecutor:
     """Each cell takes what its arm takes, in `UNIT`; `failures` are by the name of the cell."""
     def script(job: Job, one: Cell) -> tuple[float, CellOutcome]:
@@ -48,7 +50,7 @@ def executor_of(
     def plain(job: Job) -> tuple[float, Outcome]:
         raise ExecutorError("none of these jobs is a plain script")
 
-    return ScriptedExecutor(plain, slots=slots, cell=script, start_seconds=UNIT)
+    return ScriptedExecutor(plain, slots=slots, cell=script, start_seconds=UNIT, memory_gb=memory_gb)
 
 
 def run(executor: ScriptedExecutor, job: Job) -> tuple[Outcome, list[str]]:
@@ -214,3 +216,42 @@ def test_a_late_job_is_not_begun_and_a_cancelled_one_ends(tmp_path: Path) -> Non
             await executor.run(job_of(study("a"), tmp_path))
 
     asyncio.run(cancelled())
+
+
+# --- what arms need -------------------------------------------------------------------------------------------------
+
+
+def test_cells_that_need_more_memory_than_a_slot_has_are_measured_alone(tmp_path: Path) -> None:
+    cells = study("ab", "12")
+    executor = executor_of({"a": 2, "b": 2}, slots=2, memory_gb=4.0)
+    seen: list[tuple[str, int]] = []
+    script = executor._cell  # pyright: ignore[reportPrivateUsage]
+
+    def watched(job: Job, one: Cell) -> tuple[float, CellOutcome]:
+        seen.append((one.arm, executor.at_work["study"]))
+        return script(job, one)
+
+    executor._cell = watched  # pyright: ignore[reportPrivateUsage]
+    job = replace(job_of(cells, tmp_path), needs={"b": Needs(memory_gb=6.0), "a": Needs(memory_gb=3.0)},
+                  expected=dict.fromkeys(cells, 2 * UNIT))
+    outcome, order = run(executor, job)
+    assert set(became(outcome).values()) == {"measured"}
+    assert [name[0] for name in order] == ["a", "a", "b", "b"]
+    assert [at_work for arm, at_work in seen if arm == "b"] == [1, 1]
+
+
+def test_what_reads_a_cell_that_is_measured_alone_comes_after_it(tmp_path: Path) -> None:
+    cells = (cell("late", "1"), cell("early", "1"))
+    job = replace(job_of(cells, tmp_path), needs={"early": Needs(memory_gb=6.0)})
+    outcome, order = run(executor_of({"late": 1, "early": 1}, slots=2, memory_gb=4.0), job)
+    assert order == ["early__1", "late__1"] and set(became(outcome).values()) == {"measured"}
+    job = replace(job, needs={"late": Needs(memory_gb=6.0)})
+    outcome, order = run(executor_of({"late": 1, "early": 1}, slots=2, memory_gb=4.0), job)
+    assert order == ["early__1", "late__1"] and set(became(outcome).values()) == {"measured"}
+
+
+def test_hours_are_the_limit_of_a_cell(tmp_path: Path) -> None:
+    needs = {"a": Needs(hours=3 * UNIT / 3600)}
+    outcome, _ = run(executor_of({"a": 9, "b": 9}), replace(job_of(study("ab", "1"), tmp_path), needs=needs))
+    assert became(outcome) == {"a@1": "failed", "b@1": "measured"}
+    assert outcome.cells[0].why.startswith("timeout")

@@ -118,7 +118,8 @@ async def test_where_every_best_is_suspect_the_run_ends_without_a_paper_and_says
 
 
 def test_what_a_probe_takes_of_the_gpus_is_left_free_from_the_start() -> None:
-    shares = RunShares(ModelSettings(), SearchSettings(), PaperSettings(), node_seconds=100.0, gpus=2, grace=10.0)
+    shares = RunShares(ModelSettings(), SearchSettings(), PaperSettings(), node_seconds=100.0, gpus=lambda: 2,
+                       grace=10.0)
     assert shares.steps()[TASK] == shares.attempt(100.0 * RETRY_FACTOR)
     assert shares.paper_share.gpu_seconds > 0
 

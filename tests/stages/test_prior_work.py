@@ -6,7 +6,7 @@ import asyncio
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -37,7 +37,7 @@ from record.nouns.data import DataPlan
 from record.nouns.idea import Idea
 from record.nouns.prior import Omitted, PriorUse
 from record.nouns.protocol import FindingAnswer, HeldFinding, ProtocolFinding
-from sandbox.job import Executor
+from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings
 from stages.bench import Bench
 from stages.documents import keep
@@ -68,7 +68,7 @@ class Study:
         self.log = MemoryLog([*events] or [Started(idea=IDEA, settings={}, seed=1, version="0", model="m")])
         self.bench = Bench(
             recorder=self.log, folder=self.folder, models=Models(self.model, self.log, ModelSettings(), lambda: 0.0),
-            executor=cast("Executor", None), search=SearchSettings(), paper=PaperSettings(), node_seconds=60,
+            executor=ScriptedExecutor(), search=SearchSettings(), paper=PaperSettings(), node_seconds=60,
             literature=functools.partial(open_literature, literature, Credentials()) if literature else None)
 
     def _plan(self, inputs: PlanInputs) -> DataPlan:
