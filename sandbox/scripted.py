@@ -51,7 +51,8 @@ class ScriptedExecutor:
 
     def __init__(
         self, script: Callable[[Job], tuple[float, Outcome]] = no_scripts, *, slots: int = 1,
-        watch_seconds: float = 5.0, cell: CellScript = no_cells, start_seconds: float | None = None, memory_gb: float = math.inf,
+        watch_seconds: float = 5.0, cell: CellScript = no_cells, start_seconds: float | None = None,
+        memory_gb: float = math.inf,
     ) -> None:
         self.slots, self._memory_gb = slots, memory_gb
         self.device = "cpu"
