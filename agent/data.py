@@ -9,12 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.settings import Settings
+from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.data import DatasetFacts
 from record.nouns.idea import Idea
 from sandbox.data.own import OwnData
 from sandbox.data.spec import of_idea
 from sandbox.datasets import Sources, catalogue, registry
+from sandbox.hub import HubOffers
 from sandbox.pretrained import pretrained_of, provide
 from sandbox.scorers import read_scorer, scorers_of
 
@@ -28,7 +30,7 @@ def with_idea(settings: Settings, idea: Idea, folder: Path) -> Settings:
 
 def sources_of(settings: Settings) -> Sources:
     """Every dataset that a run with these settings can have, by name; reads nothing. Raises `DatasetError`."""
-    return registry(settings.data, settings.sandbox.data_bytes)
+    return registry(settings.data, settings.sandbox.data_bytes) | HubOffers(settings.sandbox).sources
 
 
 def survey(settings: Settings) -> tuple[str, ...]:
@@ -36,7 +38,7 @@ def survey(settings: Settings) -> tuple[str, ...]:
     check_scorers(settings)
     if not settings.data:
         return ()
-    entries = catalogue(sources_of(settings), seed=settings.seed)
+    entries = catalogue(registry(settings.data, settings.sandbox.data_bytes), seed=settings.seed)
     return tuple(f"data {entry.name!r}: {warning}" for entry in entries if isinstance(entry, DatasetFacts)
                  for warning in entry.warnings)
 
@@ -65,7 +67,9 @@ def check_unchanged(settings: Settings) -> None:
             OwnData(spec, settings.sandbox.data_bytes).check_unchanged()
 
 
-def provided(settings: Settings, folder: RunFolder) -> dict[str, Path]:
-    """`OWNER/NAME@REVISION` -> its folder in the run, fetched where it is not there yet. Raises `PretrainedError`."""
-    models = pretrained_of(settings.sandbox.pretrained)
-    return {str(model): provide(model, folder.root / "data" / "pretrained") for model in models}
+def provided(settings: Settings, folder: RunFolder, state: RunState) -> dict[str, Path]:
+    """`OWNER/NAME@REVISION` -> its folder in the run, fetched where it is not there yet, of all models that settings
+    and plan name. Raises `PretrainedError`."""
+    asked = state.data_plan.pretrained if state.data_plan is not None else ()
+    models = pretrained_of(dict.fromkeys((*settings.sandbox.pretrained, *asked)))
+    return {str(model): provide(model, folder.pretrained) for model in models}

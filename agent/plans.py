@@ -13,6 +13,7 @@ from agent.settings import Settings
 from record.errors import WrongUse
 from record.nouns.data import DataPlan
 from record.nouns.idea import Idea
+from sandbox.hub import HubOffers
 from sandbox.packages.of_run import RunPackages
 from sandbox.scorers import scorers_of
 from stages.prepare import given_faults
@@ -46,6 +47,6 @@ def check_plan(plan: DataPlan, path: Path, idea: Idea, settings: Settings) -> No
     """Refuse a given plan that cannot be carried out. Raises `WrongUse`, `DatasetError`, `PackageError`."""
     sources = sources_of(settings)
     faults = given_faults(plan, idea, sources, scorers_of(sources, settings.sandbox.scorers), settings.seed,
-                          tuple(settings.subjects), room_here(settings.sandbox))
+                          tuple(settings.subjects), room_here(settings.sandbox), HubOffers(settings.sandbox))
     if faults := faults or RunPackages(settings.sandbox).faults(plan.packages):
         raise WrongUse(f"{path}: {'; '.join(faults)}")

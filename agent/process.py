@@ -39,6 +39,7 @@ from record.nouns.nodes import STAGES, Phase
 from sandbox.datasets import files_of
 from sandbox.errors import PackageError
 from sandbox.executor import LocalExecutor
+from sandbox.hub import HubOffers
 from sandbox.packages.of_run import RunPackages, again
 from sandbox.packages.store import Overlay
 from sandbox.scorers import scorers_of
@@ -87,7 +88,8 @@ class Process:
         self.began, self.before = self.signals.clock(), self.log.state.active_seconds
         executor = LocalExecutor(
             self.settings.search.num_workers, self.folder.views, labels=self.folder.labels,
-            settings=self.settings.sandbox, cache=self.folder.cache, pretrained=provided(self.settings, self.folder),
+            settings=self.settings.sandbox, cache=self.folder.cache,
+            pretrained=provided(self.settings, self.folder, self.log.state),
             secret=files_of(sources_of(self.settings)), scorers=self.folder.scorers,
             subjects=subjects_of(self.settings, self.folder.root))
         if self.log.state.version == 1:  # a paper that is only written again needs none
@@ -141,7 +143,8 @@ class Process:
             seconds_left=self._seconds_left, device=executor.device,
             network=settings.sandbox.network == "on",
             packages=packages(settings.sandbox.python),
-            more_packages=RunPackages(settings.sandbox, equip), pretrained=settings.sandbox.pretrained,
+            more_packages=RunPackages(settings.sandbox, equip), of_user=settings.sandbox.pretrained,
+            hub=HubOffers(settings.sandbox, executor.equip),
             notice=notice(self.log.state),
             literature=(lambda: open_literature(settings.literature, credentials())) if settings.literature.sources
             else None,

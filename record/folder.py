@@ -35,6 +35,7 @@ class RunFolder:
     db = _Within("run.db")
     control = _Within("control")
     views = _Within("data", "views")
+    pretrained = _Within("data", "pretrained")
     """Materialised datasets without withheld labels: all that a kernel is shown."""
     labels = _Within("data", "labels")
     """Withheld labels, read by the host only."""

@@ -81,6 +81,12 @@ class LocalExecutor:
         return describe_devices(self._gpus.devices, each=self._settings.gpus_per_node,
                                 shared_by=self._settings.slots_per_gpu)
 
+    def equip(self, pretrained: Mapping[str, Path]) -> None:
+        """More models for `lab.pretrained`; kernels that waited do not see them, and none is taken that does not."""
+        models = {name: str(path.absolute()) for name, path in pretrained.items()}
+        self._runner.pretrained = {**self._runner.pretrained, **models}
+        self._pool.show(map(Path, models.values()))
+
     @property
     def room(self) -> Needs:
         """The most that one cell can have here."""

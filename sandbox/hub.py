@@ -2,13 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from record.nouns.data import OnHub
+from record.nouns.data import DataPlan, OnHub
 from sandbox.data.own import OwnData
+from sandbox.data.spec import specs_of
 from sandbox.errors import DatasetError, PretrainedError
-from sandbox.pretrained import Pretrained, fetch
+from sandbox.packages.wanted import allowed_of
+from sandbox.pretrained import Pretrained, fetch, pretrained_of, provide
+from sandbox.settings import SandboxSettings
+
+
+@dataclass
+class HubOffers:
+    """What a planner may ask for of the hub (`sandbox.allowed`), and how it is fetched into the run's folder."""
+
+    settings: SandboxSettings
+    equip: Callable[[Mapping[str, Path]], None] = lambda _: None
+    """Told where the models lie that were fetched."""
+
+    @cached_property
+    def offers(self) -> tuple[OnHub, ...]:
+        """Each with size and licence. Raises `PretrainedError`, `DatasetError`."""
+        return look_up(pretrained_of(allowed_of(self.settings.allowed).models), self.sources.values())
+
+    @cached_property
+    def sources(self) -> dict[str, OwnData]:
+        """The datasets by name. Raises `DatasetError`."""
+        specs = specs_of(allowed_of(self.settings.allowed).data, Path())
+        if local := [spec.name for spec in specs if not spec.hub]:
+            raise DatasetError(f"sandbox.allowed: data:{local[0]} is not of the hub: name your own files with --data")
+        return {spec.name: OwnData(spec, self.settings.data_bytes) for spec in specs}
+
+    def faults(self, plan: DataPlan) -> tuple[str, ...]:
+        """What a plan asks for that is not offered, in words."""
+        there = {one.name for one in self.offers if one.kind == "model"} | set(self.settings.pretrained)
+        return tuple(f"there is no pretrained model {name!r}; there are: {', '.join(sorted(there)) or 'none'}"
+                     for name in plan.pretrained if name not in there)
+
+    def taken(self, plan: DataPlan) -> tuple[OnHub, ...]:
+        """What of it the plan takes."""
+        names = {*plan.pretrained, *(use.name for use in plan.datasets)}
+        return tuple(one for one in self.offers if one.name in names)
+
+    def fetch(self, names: Iterable[str], store: Path) -> dict[str, Path]:
+        """The folders of models in `store`, fetched where they are not there yet. Raises `PretrainedError`."""
+        found = {str(model): provide(model, store) for model in pretrained_of(names)}
+        self.equip(found)
+        return found
+
 
 LIMIT = 20.0
 """Seconds to wait for one answer."""

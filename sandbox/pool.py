@@ -97,6 +97,13 @@ class Pool:
             return kernel
         return None
 
+    def show(self, readable: Iterable[Path]) -> None:
+        """More that every kernel from now on may read; those that wait are replaced."""
+        if more := tuple(readable):
+            self._readable = (*self._readable, *more)
+            for kernel in list(self._waiting):
+                self._discard(kernel)
+
     def __len__(self) -> int:
         return len(self._waiting)
 

@@ -25,6 +25,7 @@ from record.nouns.nodes import Failure, NodeStep
 from record.reading import RecordError
 from record.unexpected import MOST, frames_of
 from sandbox.datasets import Sources, registry
+from sandbox.hub import HubOffers
 from sandbox.job import Executor
 from sandbox.packages.of_run import RunPackages
 from sandbox.results import failure_of
@@ -60,8 +61,10 @@ class Bench:
     """Importable packages with versions, as prompts name them, without those that are installed for the run."""
     more_packages: RunPackages | None = None
     """Finds and installs these; None: nothing can be installed."""
-    pretrained: tuple[str, ...] = ()
-    """Models that `lab.pretrained` finds, as OWNER/NAME@REVISION."""
+    of_user: tuple[str, ...] = ()
+    """Pretrained models that the user names, as OWNER/NAME@REVISION."""
+    hub: HubOffers | None = None
+    """What a plan may ask for of the hub; None: nothing."""
     subjects: Mapping[str, SubjectSettings] = field(default_factory=dict[str, SubjectSettings])
     """Language models that experiments may ask, where the plan names them."""
     literature: Callable[[], AbstractAsyncContextManager[Literature]] | None = None
@@ -100,6 +103,12 @@ class Bench:
         """Packages with versions, as prompts name them: what was installed for the run, and what is there."""
         installed = self.state.installed.packages if self.state.installed is not None else {}
         return (*(f"{name} {version}" for name, version in installed.items()), *self.packages)
+
+    @property
+    def pretrained(self) -> tuple[str, ...]:
+        """Models that `lab.pretrained` finds, as OWNER/NAME@REVISION."""
+        asked = self.state.data_plan.pretrained if self.state.data_plan is not None else ()
+        return (*self.of_user, *(name for name in asked if name not in self.of_user))
 
     @property
     def facts(self) -> tuple[DatasetFacts, ...]:

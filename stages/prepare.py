@@ -27,7 +27,9 @@ from record.nouns.protocol import FindingAnswer, ProtocolFinding
 from record.nouns.tuning import Tuning
 from sandbox.data.splits import SHARES
 from sandbox.datasets import Bundled, Sources, catalogue, materialise
+from sandbox.errors import DatasetError
 from sandbox.formulas import can, declared, formula, formula_faults, keep, written
+from sandbox.hub import HubOffers
 from sandbox.metrics import METRICS
 from sandbox.packages.of_run import RunPackages
 from sandbox.scorers import describe_scorer, freeze, read_scorer
@@ -66,12 +68,15 @@ async def prepare(bench: Bench) -> None:
         facts = [one.model_copy(update={"scorer": describe_scorer(scorers[one.name])}) if one.name in scorers else one
                  for one in facts]
         await check_room(bench, Study(idea=bench.idea, data_plan=plan, facts=tuple(facts)))
+        if bench.hub is not None and plan.pretrained:
+            await to_thread(bench.hub.fetch, plan.pretrained, bench.folder.pretrained)
         installed = await to_thread(
             bench.more_packages.install, plan.packages, bench.folder.packages) if bench.more_packages else None
         keep(plan.metrics, bench.folder.labels)
         write_file(bench.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
         bench.recorder.append(Prepared(
-            data_plan=plan, datasets=tuple(facts), scorers=tuple(scorers.values()), installed=installed))
+            data_plan=plan, datasets=tuple(facts), scorers=tuple(scorers.values()), installed=installed,
+            hub=bench.hub.taken(plan) if bench.hub is not None else ()))
 
     await do_work(bench, "prepare", work)
 
@@ -80,7 +85,10 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
     assert bench.state.started is not None
     await read_prior_work(bench, client)
     prior = bench.state.prior_work
-    entries = await to_thread(catalogue, bench.sources, seed=bench.state.started.seed)
+    hub = bench.hub
+    asked = hub.sources if hub is not None else {}
+    entries = await to_thread(catalogue, {name: one for name, one in bench.sources.items() if name not in asked},
+                              seed=bench.state.started.seed)
     scorers = {name: read_scorer(name, place)[0] for name, place in bench.scorers.items()}
     known = tuple(_entry(one, scorers.get(one.name)) for one in entries)
     metrics = dict.fromkeys((*METRICS, *(metric.name for one in scorers.values() for metric in one.metrics)))
@@ -90,8 +98,10 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
         retry_seconds=bench.retry_seconds, run_seconds=bench.run_seconds, rate=bench.state.rate,
         device=bench.device, room=bench.executor.room, shares=SHARES, context=lines_of(bench.state.context),
         prior=prior.papers if prior is not None else (), common=common_to(prior),
-        packages=bench.more_packages.names if bench.more_packages else ()),
-        scorers=scorers, order=bench.search.order, packages=bench.more_packages)
+        packages=bench.more_packages.names if bench.more_packages else (),
+        hub=await to_thread(lambda: hub.offers) if hub is not None else ()),
+        scorers=scorers, order=bench.search.order, packages=bench.more_packages,
+        hub=hub, seed=bench.state.started.seed)
     given, complaints = bench.state.started.plan, ()
     if given is None:
         plan, complaints = await planner.ask(PLANS, fatal=ContextTooLong)
@@ -134,6 +144,8 @@ class Planner:
     scorers: Mapping[str, Scorer]
     order: str
     packages: RunPackages | None = None
+    hub: HubOffers | None = None
+    seed: int = 0
 
     async def ask(
         self, tries: int, *, before: DataPlan | None = None, findings: tuple[ProtocolFinding, ...] = (),
@@ -157,6 +169,10 @@ class Planner:
             if plan is None:
                 complaints = (UNREADABLE,)
                 continue
+            if self.hub is not None:
+                known, complaints = await to_thread(with_asked, known, plan, self.hub, self.seed)
+                if complaints:
+                    continue
             complaints = faults_of(plan, known, scorers=self.scorers, anchors=self.inputs.idea.anchors,
                                    subjects=[one.name for one in self.inputs.subjects], room=self.inputs.room)
             if self.packages is not None:
@@ -176,6 +192,21 @@ class Planner:
         if not isinstance(found, AmendedPlan):
             return None, ()
         return DataPlan.model_validate(found.model_dump(exclude={"answers"})), found.answers
+
+
+def with_asked(
+    known: Mapping[str, CatalogueEntry], plan: DataPlan, hub: HubOffers, seed: int
+) -> tuple[dict[str, CatalogueEntry], tuple[str, ...]]:
+    """The catalogue with the datasets of the hub that a plan takes, fetched and read; and what is wrong with what it
+    asks for."""
+    found, faults = dict(known), list(hub.faults(plan))
+    for use in plan.datasets:
+        if use.name in hub.sources and use.name not in found:
+            try:
+                found[use.name] = _entry(hub.sources[use.name].facts(seed), None)
+            except DatasetError as error:
+                faults.append(f"{error}: do without it")
+    return found, tuple(faults)
 
 
 def repeatable(plan: DataPlan, order: str) -> DataPlan:
@@ -261,12 +292,15 @@ def unmet(plan: DataPlan, room: Needs | None) -> tuple[str, ...]:
 
 def given_faults(
     plan: DataPlan, idea: Idea, sources: Sources, places: Mapping[str, str], seed: int,
-    subjects: Collection[str] = (), room: Needs | None = None,
+    subjects: Collection[str] = (), room: Needs | None = None, hub: HubOffers | None = None,
 ) -> tuple[str, ...]:
     """What is wrong with a plan that a person gives; `places` are those of the scorers. Raises `DatasetError`."""
     scorers = {name: read_scorer(name, place)[0] for name, place in places.items()}
-    known = {one.name: _entry(one, scorers.get(one.name)) for one in catalogue(sources, seed=seed)}
-    return faults_of(plan, known, scorers=scorers, anchors=idea.anchors, subjects=subjects, room=room)
+    own = {name: one for name, one in sources.items() if hub is None or name not in hub.sources}
+    known, faults = {one.name: _entry(one, scorers.get(one.name)) for one in catalogue(own, seed=seed)}, ()
+    if hub is not None:
+        known, faults = with_asked(known, plan, hub, seed)
+    return faults or faults_of(plan, known, scorers=scorers, anchors=idea.anchors, subjects=subjects, room=room)
 
 
 def _shape(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[str]:

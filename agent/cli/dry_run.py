@@ -34,11 +34,12 @@ from record.events.searching import ProtocolReviewed
 from record.fold.state import RunState
 from record.folder import RunFolder, write_file
 from record.log import MemoryLog
-from record.nouns.data import DataPlan, DatasetFacts
+from record.nouns.data import DataPlan, DatasetFacts, OnHub
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.packages import Installed
 from sandbox.executor import LocalExecutor
+from sandbox.hub import HubOffers
 from sandbox.packages.of_run import RunPackages
 from sandbox.scorers import scorers_of
 from stages.bench import Bench
@@ -69,6 +70,7 @@ class DryRun(Frozen):
     data_plan: DataPlan
     datasets: tuple[DatasetFacts, ...]
     installed: Installed | None = None
+    hub: tuple[OnHub, ...] = ()
     prior_work: PriorWorkRead | None = None
     protocol: ProtocolReviewed | None = None
     planned: Planned
@@ -100,7 +102,8 @@ def show_plan(
     dry_run = DryRun(
         idea=idea.name, title=idea.title, model=settings.models.called, workers=settings.search.num_workers,
         device=settings.sandbox.device, time_limit=settings.time_limit, data_plan=state.data_plan,
-        datasets=state.datasets, installed=state.installed, prior_work=state.prior_work, protocol=state.protocol,
+        datasets=state.datasets, installed=state.installed, hub=state.hub, prior_work=state.prior_work,
+        protocol=state.protocol,
         forecast=forecast(state.data_plan, state.datasets, settings),
         planned=Planned(calls=total.calls, input_tokens=total.input_tokens, output_tokens=total.output_tokens,
                         usd=None if total.unpriced and settings.models.called != "offline" else total.usd))
@@ -126,7 +129,7 @@ async def _prepared(idea: Idea, settings: Settings, folder: RunFolder, plan: Dat
         await prepare(Bench(
             recorder=log, folder=folder, executor=executor, search=settings.search, paper=settings.paper,
             models=open_model(settings.models, log),
-            more_packages=RunPackages(settings.sandbox), subjects=settings.subjects,
+            more_packages=RunPackages(settings.sandbox), hub=HubOffers(settings.sandbox), subjects=settings.subjects,
             node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit, device=executor.device,
             sources=sources_of(settings), scorers=scorers_of(sources_of(settings), settings.sandbox.scorers)))
     finally:
@@ -139,7 +142,7 @@ def lines(dry_run: DryRun) -> Iterator[Text]:
     plan, spent = dry_run.data_plan, dry_run.planned
     yield line(dry_run.title, "bold")
     rows = (*_plan(plan), *(row for one in dry_run.datasets for row in _dataset(one)),
-            ("packages", _installed(dry_run.installed)),
+            ("packages", _installed(dry_run.installed)), *(("hub", str(one)) for one in dry_run.hub),
             ("expected", f"{duration(plan.expected_seconds)} for one experiment (all conditions, all datasets)"),
             *(("not tested", untested) for untested in plan.not_tested), ("notes", plan.notes), *_reviewed(dry_run))
     yield from (_row(name, value) for name, value in rows if value)

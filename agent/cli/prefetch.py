@@ -10,6 +10,7 @@ from record.errors import WrongUse
 from record.nouns.idea import read_idea
 from sandbox.data.own import OwnData
 from sandbox.data.spec import HUB
+from sandbox.hub import HubOffers
 from sandbox.packages.of_run import RunPackages
 from sandbox.pretrained import fetch, pretrained_of
 
@@ -28,10 +29,15 @@ def prefetch(asked: Prefetch) -> int:
         print(f"data {spec.name}: {HUB}{spec.hub}, {facts.examples} examples")
     for model in models:
         print(f"pretrained {model}: commit {fetch(model).name}")
+    hub = HubOffers(settings.sandbox)
+    for source in hub.sources.values():
+        print(f"data {source.name}: {HUB}{source.spec.hub}, {len(source.load().y)} examples")
+    for model in pretrained_of(one.name for one in hub.offers if one.kind == "model"):
+        print(f"pretrained {model}: commit {fetch(model).name}")
     more = RunPackages(settings.sandbox)
     overlay = more.overlay(more.names)  # together, so that any of them are there without a network
     if overlay is not None:
         print(f"packages: {overlay.installed or 'none that is not there'}; {overlay.installed.bytes / 1e6:.1f} MB")
-    if not models and not hub_data and overlay is None:
+    if not models and not hub_data and not hub.offers and overlay is None:
         print("nothing to fetch: no hf:OWNER/SET, no pretrained model and no package is named")
     return DONE

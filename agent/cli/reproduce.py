@@ -66,14 +66,14 @@ async def _reproduced(
     state: RunState, names: Sequence[str], settings: Settings, run: RunFolder, scratch: Path, packages: Overlay | None
 ) -> Reproduction:
     sources, copy = sources_of(settings), RunFolder(scratch)
-    has_pretrained = (run.root / "data" / "pretrained").is_dir()
+    has_pretrained = run.pretrained.is_dir()
     executor: LocalExecutor | None = None
     try:
         datasets = await asyncio.to_thread(lay_out_data, state, run, copy, sources)
         await asyncio.to_thread(copy_exchanges, run.root, scratch)
         executor = LocalExecutor(
             settings.search.num_workers, copy.views, labels=copy.labels, settings=settings.sandbox,
-            cache=copy.cache, pretrained=provided(settings, run if has_pretrained else copy),
+            cache=copy.cache, pretrained=provided(settings, run if has_pretrained else copy, state),
             secret=(*files_of(sources), run.labels), scorers=copy.scorers,
             subjects=subjects_of(settings, scratch, replay=True))
         executor.packages = packages

@@ -13,7 +13,7 @@ from models.roles.coding import Measured, NodeBrief, Seconds, Study, Unreported
 from models.roles.role import Circumstance, Role
 from record.ablation import Ablation
 from record.ablation_results import AblationResult
-from record.nouns.data import DataPlan, Needs
+from record.nouns.data import DataPlan, Needs, OnHub
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.nodes import StageSummary
@@ -71,6 +71,7 @@ class PlanInputs(Frozen):
     shares: dict[str, float] = Field(default_factory=dict, description="share of a dataset's examples by split")
     packages: tuple[str, ...] = Field(default=(), description="that the plan may ask for; none: what is there must do")
     context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
+    hub: tuple[OnHub, ...] = Field(default=(), description="models and datasets of the hub that may be asked for")
     prior: tuple[PriorPaper, ...] = Field(default=(), description="what the closest papers used")
     common: tuple[PriorRow, ...] = Field(default=(), description="what two of them or more used")
     before: DataPlan | None = Field(default=None, description="the plan handed in before")

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from record.ablation import Ablation, MissingAblation
 from record.nouns.cells import Cell
-from record.nouns.data import DataPlan, DatasetFacts, Measurement, OverExamples, Scorer
+from record.nouns.data import DataPlan, DatasetFacts, Measurement, OnHub, OverExamples, Scorer
 from record.nouns.decisions import Action, Seen
 from record.nouns.figures import Figure, FigureReview
 from record.nouns.frozen import Frozen, Scalar
@@ -161,6 +161,7 @@ class Prepared(Frozen):
     datasets: tuple[DatasetFacts, ...]
     scorers: tuple[Scorer, ...] = Field(default=(), description="frozen for datasets of the plan")
     installed: Installed | None = Field(default=None, description="packages, where settings or plan ask for any")
+    hub: tuple[OnHub, ...] = Field(default=(), description="models and datasets that the plan took of the hub")
 
 
 class Decided(Frozen):

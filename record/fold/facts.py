@@ -9,7 +9,7 @@ from typing import Any
 
 from record.events import papers, running, searching
 from record.machine import Machine, Rate
-from record.nouns.data import DataPlan, DatasetFacts, Measurement, OverExamples, Scorer
+from record.nouns.data import DataPlan, DatasetFacts, Measurement, OnHub, OverExamples, Scorer
 from record.nouns.decisions import CallKey, Extend, Spending
 from record.nouns.nodes import STAGES, CellRun, Failure, Node, NodeKind, StageName, StageSummary
 from record.nouns.packages import Installed
@@ -137,6 +137,8 @@ class Facts:
     scorers: tuple[Scorer, ...] = ()
     installed: Installed | None = None
     """Packages that were installed for the run."""
+    hub: tuple[OnHub, ...] = ()
+    """What the plan took of the hub."""
     decisions: dict[int, searching.Decided] = field(default_factory=dict[int, searching.Decided])
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     step_since: dict[str, float] = field(default_factory=dict[str, float])

@@ -52,7 +52,7 @@ def apply_search(state: RunState, event: searching.SearchEvent, at: float) -> No
     match event:
         case searching.Prepared():
             state.data_plan, state.datasets, state.scorers = event.data_plan, event.datasets, event.scorers
-            state.installed = event.installed
+            state.installed, state.hub = event.installed, event.hub
         case searching.Amended():
             state.data_plan = event.data_plan
             state.amendments.append(event)

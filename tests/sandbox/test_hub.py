@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.sandbox.hub_server import COMMIT, Hub, serving
 
@@ -81,3 +82,22 @@ def test_a_name_that_the_hub_does_not_know_is_one_line(hub: Hub, tmp_path: Path)
     ran = program(hub, tmp_path / "hf", "-m", "agent.cli", "prefetch", str(config))
     assert ran.returncode == 2 and ran.stderr.count("\n") == 1
     assert "pretrained model tiny/gone@v1 cannot be fetched" in ran.stderr
+
+
+def test_a_plan_takes_of_the_hub_what_is_offered(hub: Hub, tmp_path: Path) -> None:
+    config, out = tmp_path / "c.yaml", tmp_path / "plan.yaml"
+    idea = Path(__file__).parents[2] / "examples" / "ideas" / "label_noise_calibration.json"
+    config.write_text("sandbox: {allowed: ['model:tiny/net@v1', 'data:qa=hf:tiny/qa,revision=main,target=answer']}\n")
+    run = ("-m", "agent.cli", "run", "--idea", str(idea), "--config", str(config), "--dry-run", "--runs", str(tmp_path))
+    made = program(hub, tmp_path / "hf", *run, "--out", str(out))
+    assert made.returncode == 0 and not any("resolve" in one for one in hub.requests), made
+    plan = yaml.safe_load(out.read_text())
+    name = plan["datasets"][0]["name"]
+    out.write_text(out.read_text().replace(name, "qa") + "pretrained: [tiny/net@v1]\n")
+    taken = program(hub, tmp_path / "hf", *run, "--plan", str(out))
+    assert taken.returncode == 0, taken
+    assert f"tiny/net@v1: tiny/net at {COMMIT[:12]}, 1.5 MB, licence mit" in " ".join(taken.stdout.split())
+    assert any(one.startswith("GET /large/models/tiny/net") for one in hub.requests)
+    out.write_text(out.read_text().replace("tiny/net@v1", "tiny/other@v1"))
+    refused = program(hub, tmp_path / "hf", *run, "--plan", str(out))
+    assert refused.returncode == 2 and "there is no pretrained model 'tiny/other@v1'" in refused.stderr
