@@ -343,7 +343,7 @@ def test_a_run_is_refused_before_it_is_made_and_prefetch_fetches(
     index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str],
 ) -> None:
     config = tmp_path / "config.yaml"
-    config.write_text("sandbox: {isolation: auto, packages: [small], allowed: ['tiny', 'model:a/b@c']}\n")
+    config.write_text("sandbox: {isolation: auto, packages: [small], allowed: ['tiny']}\n")
     assert main(["prefetch", str(config)]) == 0
     assert capsys.readouterr().out.startswith("packages: small 2.0, tiny 1.0; 0.0 MB")
     config.write_text("sandbox: {isolation: auto, packages: [small], allowed: ['tiny', 'no name']}\n")

@@ -75,7 +75,7 @@ async def test_a_prompt_names_what_its_parent_left_and_the_models_of_the_run(tmp
         return replace(GOOD, artifacts={"net/x": "0" * 64, "net/y": "0" * 64}) if job.mode == "experiment" else None
 
     bench, _ = search(tmp_path, leaves, nodes=1)
-    bench = replace(bench, pretrained=("a/b@1",))
+    bench = replace(bench, of_user=("a/b@1",))
     nodes = await agenda(bench)
     assert code_inputs(bench, bench.state.decisions[nodes[0].decision]).pretrained == ("a/b@1",)
     assert node_brief(bench.folder, nodes[0]).artifacts == ("net",)
