@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 from record.nouns.cells import Cell, CellLine, Training
+from record.nouns.data import Needs
 from record.source import visible_files
 from sandbox import cells as scheduling
 from sandbox import workspace
@@ -539,3 +540,45 @@ def test_checkpoints_of_cells_that_a_kill_cut_are_rescued(tmp_path: Path) -> Non
     assert [(path.parent.parent.name, path.read_text()) for path in sorted(safe.rglob("state"))] == [
         ("early", "kernels/2/cells/early"), ("late", "cells/late")]
     assert rescue_checkpoints(tmp_path / "none") is None
+
+
+NEEDY = """
+import time
+import lab
+import numpy as np
+
+def run(cell):
+    held = np.ones(int(6e8 if cell.arm == "hungry" else 1e6), dtype=np.uint8)
+    if cell.arm == "slow":
+        time.sleep(60)
+    time.sleep(1)
+    lab.result("size", float(held.sum()), condition=cell.condition, dataset=cell.dataset, split="validation")
+
+lab.measure(run)
+"""
+
+
+@pytest.mark.slow
+def test_a_cell_gets_the_memory_and_the_hours_that_its_arm_needs(store: Store, tmp_path: Path) -> None:
+    """What takes more memory than its arm declares is ended, and tried once more with the machine to itself."""
+    seen: list[tuple[str, str]] = []
+
+    async def took(one: Cell, outcome: CellOutcome, folder: Path) -> Path:
+        seen.append((one.arm, outcome.failure.kind if outcome.failure else ""))
+        return folder
+
+    async def run() -> Outcome:
+        executor = LocalExecutor(2, store.views, labels=store.labels, settings=SETTINGS, cache=tmp_path / "cache")
+        try:
+            return await executor.run(Job(
+                name="needs", folder=tmp_path / "job", source={"experiment.py": NEEDY}, timeout=60.0, took=took,
+                cells=tuple(map(cell, ("hungry", "slow", "plain"))), datasets=("digits",),
+                needs={"hungry": Needs(memory_gb=0.5), "slow": Needs(hours=3 / 3600)}))
+        finally:
+            await executor.close()
+
+    found = asyncio.run(run())
+    assert [kind for arm, kind in seen if arm == "hungry"] == ["memory", ""]
+    became = {line.cell.arm: (line.outcome, line.why) for line in found.cells}
+    assert became["hungry"] == ("measured", "") and became["plain"] == ("measured", "")  # the second time
+    assert became["slow"][0] == "failed" and became["slow"][1].startswith("timeout")
