@@ -13,6 +13,9 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 UV := $(shell grep '^uv==' constraints.txt)
 
 .DEFAULT_GOAL := help
+gpu-check: setup  ## try on this machine's GPUs what experiments do, and write gpu-report.json
+	$(BIN)/scientist doctor --gpu
+
 .PHONY: help setup demo recorded-run test test-fast check bench clean
 
 help:  ## list the targets

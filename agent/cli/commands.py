@@ -117,6 +117,8 @@ class Doctor(Command, to=app, work="agent.cli.doctor:doctor", settings=MODEL):
     probe_context: Annotated[bool, Option(
         "--probe-context", help="With --model: measure how long a prompt it really reads (up to 500k characters).",
     )] = False
+    gpu: Annotated[bool, Option("--gpu", help="Try what experiments do on a GPU, and write a report.")] = False
+    out: Annotated[Path, Option(help="With --gpu: the report.")] = Path("gpu-report.json")
     json: AsJson = False
 
 

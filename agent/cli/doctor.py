@@ -15,11 +15,13 @@ from agent.cli.checks import existing
 from agent.cli.commands import Doctor
 from agent.cli.edge import DONE, FINDINGS
 from agent.cli.shown import show
-from agent.doctor import Finding, broken, machine, model
+from agent.doctor import Finding, broken, gpu, machine, model
 from agent.settings import Settings, compose
 from inspector.text import plain
 from record.errors import WrongUse
+from record.folder import write_file
 
+OUTCOMES = {"passed": "green", "skipped": "yellow", "failed": "red"}
 COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
 
 
@@ -30,6 +32,8 @@ def doctor(asked: Doctor) -> int:
     place = existing(runs)
     if not place.is_dir():
         raise WrongUse(f"--runs {runs}: {place} is a file, not a folder; choose another --runs")
+    if asked.gpu:
+        return examine_gpus(compose(config=asked.config, flags=asked.flags), asked.out, json=asked.json)
     settings, findings = compose(config=asked.config, flags=asked.flags), list[Finding]()
     of_model = examine_model(settings, probe_context=asked.probe_context) if named else iter(())
     for finding in chain(examine(settings, place, os.environ), of_model):
@@ -42,6 +46,22 @@ def doctor(asked: Doctor) -> int:
     elif not named:
         show([Text("model      not checked: give --model to check it", style="dim")])
     return FINDINGS if any(one.grade == "fault" for one in findings) else DONE
+
+
+def examine_gpus(settings: Settings, out: Path, *, json: bool) -> int:
+    """Try what experiments do on a GPU, and write a report that can be sent. Raises `WrongUse`, `GpuError`."""
+    if out.exists():
+        raise WrongUse(f"{out} exists: name another file with --out")
+    checks, made = gpu.checks_of(settings.sandbox), list[gpu.GpuCheck]()
+    for one in checks.all():
+        made.append(one)
+        if not json:
+            show([Text.assemble((f"{one.outcome:<8}", OUTCOMES[one.outcome]), (f"{one.name:<8}", "bold"), plain(
+                one.what + (f": {one.why}" if one.why else "")), f" ({one.seconds:g} s)")])
+    report = gpu.report_of(checks, made)
+    write_file(out, report.model_dump_json(indent=1))
+    print(report.model_dump_json(indent=1) if json else f"{', '.join(report.gpus)}: the report is in {out}")
+    return DONE if report.good else FINDINGS
 
 
 def examine(settings: Settings, place: Path, environment: Mapping[str, str]) -> Iterator[Finding]:

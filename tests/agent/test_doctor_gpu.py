@@ -1,0 +1,85 @@
+"""The checks of `scientist doctor --gpu`: on the CPU in the form that they have there, and leases on pretended GPUs."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from agent.cli import main
+from agent.doctor import gpu
+from agent.doctor.gpu import Checks, GpuCheck, nameless, report_of
+from sandbox.gpu_leases import GpuLeases, open_leases
+from sandbox.scripted import ScriptedNvml, gpus
+from sandbox.settings import SandboxSettings
+from tests.sandbox.conftest import SETTINGS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+def test_every_check_holds_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "HANGS", 3.0)
+    checks = Checks(SETTINGS)
+    made = {one.name: one for one in checks.all()}
+    assert {name: (one.outcome, one.why) for name, one in made.items()} == {
+        "leases": ("skipped", "there is no GPU"),
+        **dict.fromkeys(("fork", "two", "bf16", "same", "memory", "kill"), ("passed", ""))}
+    report = report_of(checks, tuple(made.values()))
+    assert report.good and report.torch.startswith("2.") and not report.gpus
+    text = report.model_dump_json()
+    assert str(Path.home()) not in text and "/tmp" not in text and socket.gethostname() not in text
+
+
+def test_leases_on_gpus_that_are_pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(settings: SandboxSettings, variable: str | None) -> GpuLeases:
+        return open_leases(settings, variable, nvml=ScriptedNvml(gpus(2)), folder=tmp_path)
+
+    monkeypatch.setattr(gpu, "open_leases", opened)
+    monkeypatch.setattr(gpu, "runtime_folder", lambda: tmp_path)
+    monkeypatch.setattr(gpu, "cuda_visible_devices", lambda: None)
+    checks = Checks(SETTINGS.model_copy(update={"device": "cuda"}), gpus(2))
+    assert checks._leases() == ""  # pyright: ignore[reportPrivateUsage]
+
+    def taken(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(gpu, "take_slot", taken)
+    assert checks._leases() == "the GPU was not given back"  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_check_that_breaks_has_failed_and_names_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError("no such file: /home/somebody/secret.txt")
+
+    monkeypatch.setattr(gpu, "run_file", broken)
+    made = list(Checks(SETTINGS).all())
+    assert [one.outcome for one in made] == ["failed", "skipped", *["failed"] * 5]
+    assert made[0].why == "OSError: no such file: PATH"
+    assert not report_of(Checks(SETTINGS), made).good
+    assert nameless("half a/b of ~/x/y.py and /usr/bin/python3") == "half a/b of PATH and PATH"
+
+
+def test_without_a_gpu_it_is_one_line_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if main(["doctor", "--gpu"]) == 2:  # a machine of the project
+        told = capsys.readouterr()
+        assert not told.out and told.err.count("\n") == 1 and "sandbox.device is cuda, but" in told.err
+        assert not [*tmp_path.iterdir()]
+    (tmp_path / "there.json").write_text("{}")
+    assert main(["doctor", "--gpu", "--out", "there.json"]) == 2
+    assert "exists: name another file" in capsys.readouterr().err \
+        and (tmp_path / "there.json").read_text() == "{}"
+
+
+def test_readme_says_that_no_gpu_was_lent_until_a_report_is_committed() -> None:
+    sentence = "No GPU was ever lent to this project"
+    reports = [*(ROOT / "docs" / "gpu-reports").glob("*.json")]
+    for report in reports:
+        checks = [GpuCheck.model_validate(one) for one in json.loads(report.read_text())["checks"]]
+        assert checks and all(one.outcome != "failed" for one in checks)
+    assert (sentence in (ROOT / "README.md").read_text()) == (not reports)
