@@ -94,6 +94,9 @@ class ScriptedExecutor:
             finally:
                 self._holding -= 1
 
+    def equip(self, pretrained: Mapping[str, Path]) -> None:
+        """As `LocalExecutor.equip`: nothing is read here."""
+
     async def measure(self, job: Job, cell: Cell, limit: float) -> CellOutcome:
         """A cell, as it is written down. Raises `ExecutorError`."""
         self.started.append(f"{job.name} {cell.name}")

@@ -95,7 +95,7 @@ class Archive:
         begins = cast("Any", self._file).start_dir + 30 + len(info.filename) + 20 + 4  # header, sizes, this extra field
         info.extra = struct.pack("<HH", _PADDING, -begins % _ALIGNED) + bytes(-begins % _ALIGNED)
         size, free = math.prod(stream.shape) * stream.dtype.itemsize, shutil.disk_usage(self._folder).free
-        if size > free - _SPARE:
+        if size > PIECE and size > free - _SPARE:
             raise DatasetError(f"its {key} takes {size} bytes on disk, and {free} are free where the run lies: free "
                                "some space, or choose another --runs")
         with self._file.open(info, "w", force_zip64=True) as member:

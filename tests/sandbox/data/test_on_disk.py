@@ -112,6 +112,7 @@ def test_data_that_change_while_they_are_read_leave_nothing(tmp_path: Path, monk
 
 def test_a_disk_that_is_too_small_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shards(tmp_path / "im")
+    monkeypatch.setattr(views, "PIECE", 100)
     monkeypatch.setattr(views, "_SPARE", 10**18)
     with pytest.raises(DatasetError, match=r"'im' .*its dev_x takes .* bytes on disk, and .* are free"):
         made("im=im", tmp_path)
