@@ -43,11 +43,11 @@ class Needs(Frozen):
     def beyond(self, room: Needs) -> tuple[str, ...]:
         """What is more than there is room for, in words."""
         pairs = ((name, getattr(self, name), getattr(room, name)) for name in Needs.model_fields)
-        return tuple(f"{wanted:g} {_UNITS[name]} ({there:g} can be had)" for name, wanted, there in pairs
+        return tuple(f"{wanted:.3g} {_UNITS[name]} ({there:.3g} can be had)" for name, wanted, there in pairs
                      if wanted is not None and there is not None and wanted > there)
 
     def __str__(self) -> str:
-        return ", ".join(f"{value:g} {_UNITS[name]}" for name in Needs.model_fields
+        return ", ".join(f"{value:.3g} {_UNITS[name]}" for name in Needs.model_fields
                          if (value := getattr(self, name)) is not None)
 
 
