@@ -36,10 +36,27 @@ class Frame:
     warnings: tuple[str, ...] = ()
 
 
+class ParquetTable:
+    """A Parquet file as a table whose columns are read when they are asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = pyarrow("parquet").ParquetFile(path)
+        self.schema = self._file.schema_arrow
+        self.column_names: list[str] = list(self.schema.names)
+        self.num_rows: int = self._file.metadata.num_rows
+
+    def column(self, name: str) -> Any:
+        """(n,) values. Raises `DatasetError`."""
+        try:
+            return self._file.read(columns=[name]).column(0)
+        except (pyarrow().ArrowException, OSError) as error:
+            raise DatasetError(f"column {name!r} cannot be read: {' '.join(str(error).split())[:200]}") from None
+
+
 def read(path: Path) -> Any:
     """The table of a CSV or Parquet file. Raises `DatasetError`."""
     try:
-        table = _csv(path) if path.suffix.lower() in CSV else pyarrow("parquet").ParquetFile(path).read()
+        table = _csv(path) if path.suffix.lower() in CSV else ParquetTable(path)
         _check_names(table.column_names)
     except (pyarrow().ArrowException, UnicodeDecodeError, OSError) as error:
         message = " ".join(str(error).removeprefix("CSV parse error: ").replace("Row #", "line ").split())

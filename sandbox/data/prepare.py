@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from record.nouns.data import DatasetFacts
 from sandbox.data import Examples
 from sandbox.data.splits import split_rows
-from sandbox.data.views import Fingerprint, Stream, sliced
+from sandbox.data.views import Columns, Fingerprint, Stream, sliced
 
 Array = NDArray[Any]
 Streams = dict[str, Stream]
@@ -133,12 +133,26 @@ def _streams(examples: Examples, rows: Mapping[str, Array], digests: Mapping[str
     return streams
 
 
-def _standardised(examples: Examples, train: Array) -> Array:
+def _standardised(examples: Examples, train: Array) -> Array | Columns:
     """(n, features) float32."""
+    if isinstance(examples.x, Columns):
+        return _standardised_columns(examples.x, examples.numeric, train)
     x = _filled(examples.x, train)
     spread = x[train].std(axis=0)
     scaled = ((x - x[train].mean(axis=0)) / np.where(spread > 0, spread, 1.0)).astype(np.float32)
     return scaled if examples.numeric is None else np.where(examples.numeric, scaled, x).astype(np.float32)
+
+
+def _standardised_columns(x: Columns, numeric: Array | None, train: Array) -> Columns:
+    """The same, column by column, for a table that is not in memory."""
+    made = Columns(len(x), np.dtype(np.float32))
+    for i, values in enumerate(x.columns()):
+        values = _filled(np.asarray(values)[:, None], train)[:, 0]
+        if numeric is None or numeric[i]:
+            spread = values[train].std()
+            values = (values - values[train].mean()) / (spread if spread > 0 else 1.0)
+        made.append(values)
+    return made
 
 
 def _filled(x: Array, train: Array) -> Array:

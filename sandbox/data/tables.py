@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from sandbox.data import Examples, columns
 from sandbox.data.columns import Column, complete, parts_of, times_of
 from sandbox.data.files import pyarrow
-from sandbox.data.frames import Frame, listed, target_name
+from sandbox.data.frames import Frame, ParquetTable, listed, target_name
 from sandbox.data.images import nested
 from sandbox.data.spec import DataSpec
+from sandbox.data.views import Columns
 from sandbox.errors import DatasetError
 
 Array = NDArray[Any]
@@ -80,6 +81,9 @@ def _windows(frame: Frame, names: Sequence[str], spec: DataSpec, limit: int) -> 
     """
     target = names[0]
     rows = _features(frame, names, spec, limit)
+    if isinstance(rows.x, Columns):
+        raise DatasetError(f"its {len(rows.x)} rows are more than series may have (sandbox.data_bytes, {limit}): take "
+                           "a part, or raise it")
     if rows.missing or rows.names[0] != target:
         gap = next(iter(rows.missing), target)
         raise DatasetError(f"column {gap!r} of a series must be " + (
@@ -144,25 +148,30 @@ def _column(frame: Frame, name: str) -> Column:
 def _features(frame: Frame, names: Sequence[str], spec: DataSpec, limit: int) -> Examples:
     if (served := nested(frame.table, names)) is not None:
         return Examples(served, np.empty(0), warnings=frame.warnings)
-    encoded: list[tuple[str, Array]] = []
+    rows = frame.table.num_rows
+    on_disk = isinstance(frame.table, ParquetTable) and rows * len(names) * 8 > limit
+    titles: list[str] = []
+    columns = Columns.empty(rows) if on_disk else list[Array]()
     measured: list[bool] = []
     missing: dict[str, int] = {}
     warnings = list(frame.warnings)
     for name in names:
         column = _column(frame, name)
         own = list(_encoded(column, categorical=name in spec.categorical))
-        encoded += own
+        titles += [title for title, _ in own]
+        for _, values in own:
+            columns.append(values.astype(np.float64))
         measured += [title == name for title, _ in own]
         if gaps := int(column.gaps.sum()):
             missing[name] = gaps
         if own[0][0] == name and len(own[0][1]) > 2 and np.all(np.diff(own[0][1]) == 1.0):
             warnings.append(f"column {name!r} counts the rows (an identifier?): leave it out with drop={name}")
-    size = frame.table.num_rows * len(encoded) * 8
-    if size > limit:
-        raise DatasetError(f"{frame.table.num_rows} rows of {len(encoded)} features take {size} bytes in memory, "
-                           f"more than sandbox.data_bytes ({limit}): take fewer, or raise it")
-    return Examples(np.stack([values for _, values in encoded], axis=1).astype(np.float64), np.empty(0),
-                    names=tuple(title for title, _ in encoded), numeric=np.array(measured), missing=missing,
+    size = rows * len(titles) * 8
+    if size > limit and not isinstance(columns, Columns):
+        raise DatasetError(f"{rows} rows of {len(titles)} features take {size} bytes in memory, more than "
+                           f"sandbox.data_bytes ({limit}): take fewer, raise it, or give it as Parquet")
+    x = columns if isinstance(columns, Columns) else np.stack(columns, axis=1)
+    return Examples(x, np.empty(0), names=tuple(titles), numeric=np.array(measured), missing=missing,
                     warnings=tuple(warnings))
 
 

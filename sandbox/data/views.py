@@ -12,6 +12,7 @@ import math
 import os
 import shutil
 import struct
+import tempfile
 import zipfile
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -53,6 +54,48 @@ def sliced(rows: int, row_bytes: int) -> Iterator[slice]:
     """Slices of so many rows, each of about `PIECE` bytes."""
     step = max(1, PIECE // max(1, row_bytes))
     return (slice(start, min(rows, start + step)) for start in range(0, rows, step))
+
+
+class Columns:
+    """A table on disk, column by column: (n, columns), of which rows are read when they are asked for."""
+
+    ndim = 2
+
+    def __init__(self, rows: int, dtype: np.dtype[Any]) -> None:
+        self._rows, self.dtype = rows, dtype
+        self._file: Any = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as the table does
+        self._count = 0
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    @classmethod
+    def empty(cls, rows: int) -> Columns:
+        """A table of float64 without a column yet."""
+        return cls(rows, np.dtype(np.float64))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._rows, self._count
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def append(self, values: Array) -> None:
+        """Add a column. Raises `DatasetError` where the disk is full."""
+        try:
+            self._file.write(raw(values.astype(self.dtype)))
+            self._file.flush()
+        except OSError as error:
+            raise DatasetError(f"a copy of it in {tempfile.gettempdir()} cannot be written: {error.strerror}") from None
+        self._count += 1
+
+    def columns(self) -> Array:
+        """(columns, n), mapped."""
+        return np.memmap(self._file, self.dtype, "r", shape=(self._count, self._rows))
+
+    def __getitem__(self, rows: Any) -> Array:
+        return np.ascontiguousarray(self.columns()[:, rows].T)
 
 
 def raw(piece: Array) -> Any:

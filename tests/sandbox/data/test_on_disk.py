@@ -13,6 +13,7 @@ import pytest
 
 from agent.cli import main
 from sandbox.data import prepare, views
+from sandbox.data.files import pyarrow
 from sandbox.data.spec import spec_of
 from sandbox.datasets import materialise, registry, undamaged
 from sandbox.errors import DatasetError
@@ -150,6 +151,27 @@ def test_code_maps_what_is_large_and_is_scored(
     told = json.loads(capsys.readouterr().out)
     found = {(one["name"], one["grade"]): one["value"] for one in told["measurements"]}
     assert any(name == "accuracy" and value == 1.0 for (name, _), value in found.items()), found
+
+
+def test_a_parquet_table_larger_than_memory_passes_column_by_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    numbers = {f"c{i}": rng.normal(3, 2, 400) for i in range(5)}
+    numbers["c0"][::7] = np.nan
+    rows = pyarrow().table({**numbers, "kind": rng.choice(["a", "b"], 400), "y": rng.integers(0, 2, 400)})
+    pyarrow("parquet").write_table(rows, tmp_path / "t.parquet", row_group_size=90)
+    whole = made("t=t.parquet,target=y", tmp_path)
+    spec = spec_of("small=t.parquet,target=y", tmp_path)
+    facts = materialise("small", views=tmp_path / "v", labels=tmp_path / "l", seed=3,
+                        sources=registry([spec], 12_000))
+    assert facts.columns == whole.facts.columns and facts.missing == {"c0": 58}
+    with np.load(tmp_path / "v" / "small.npz") as view:
+        assert view["train_x"].dtype == np.float32 and not np.isnan(view["train_x"]).any()
+        for split in facts.sizes:
+            assert np.allclose(view[f"{split}_x"], whole.view[f"{split}_x"], atol=1e-5)
+    line = refusal("s=t.parquet,target=c1,time=c2,horizon=2", tmp_path, limit=12_000)
+    assert "are more than series may have" in line
 
 
 # --- texts ----------------------------------------------------------------------------------------------------------
