@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import io
 import json
@@ -52,12 +53,26 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was stopped once its first stage had settled."""
     runs = tmp_path_factory.mktemp("runs")
 
+    sent: list[Event] = []
+    small = small_model()
+
     def tell(event: Event, _: RunState) -> None:
         if isinstance(event, Settled):
             control.send(runs / "parent", Commanded(verb="stop", text="enough"))
+            sent.append(event)
+
+    class Waiting(ScriptedModel):
+        """Gives a loaded machine the time to see that it is to stop."""
+
+        async def answer(self, request: ModelRequest) -> Reply:
+            await asyncio.sleep(2.0 if sent else 0.0)
+            return await small.answer(request)
+
+    def waiting(*_: object) -> ScriptedModel:
+        return Waiting(lambda request: request.inputs)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "open_backend", scripted)
+        patch.setattr(run, "open_backend", waiting)
         run.start(IDEA, small_settings(search__max_seeds=2), runs=runs, name="parent", listener=tell)
     assert read_state(runs / "parent").stages["preliminary"].settled
     return runs / "parent"
