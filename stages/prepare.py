@@ -110,6 +110,9 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
     if plan is None:
         raise PlanError(f"no usable data plan after {PLANS} tries: {'; '.join(complaints)}; say in the idea "
                         "which data and metrics to take, or choose another --model")
+    if hub is not None:
+        found, _ = await to_thread(with_asked, {one.name: one for one in known}, plan, hub, planner.seed)
+        known = tuple(found.values())
     used = {use.name for use in plan.datasets}
     return await reviewed(bench, client, plan, ProtocolReviewInputs(
         idea=bench.idea, data_plan=plan, estimands=estimands_of(plan),
@@ -169,12 +172,11 @@ class Planner:
             if plan is None:
                 complaints = (UNREADABLE,)
                 continue
-            if self.hub is not None:
-                known, complaints = await to_thread(with_asked, known, plan, self.hub, self.seed)
-                if complaints:
-                    continue
-            complaints = faults_of(plan, known, scorers=self.scorers, anchors=self.inputs.idea.anchors,
-                                   subjects=[one.name for one in self.inputs.subjects], room=self.inputs.room)
+            known, unasked = (known, ()) if self.hub is None else await to_thread(
+                with_asked, known, plan, self.hub, self.seed)
+            complaints = unasked or faults_of(
+                plan, known, scorers=self.scorers, anchors=self.inputs.idea.anchors,
+                subjects=[one.name for one in self.inputs.subjects], room=self.inputs.room)
             if self.packages is not None:
                 complaints = (*complaints, *await to_thread(self.packages.faults, plan.packages))
             silent, before = unanswered(plan, self.inputs.common, titles), plan
