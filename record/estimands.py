@@ -359,16 +359,18 @@ def _axis(axis: Axis | None, names: tuple[str, ...], at: Context) -> tuple[Axis,
 
 def places_of(text: str, plan: DataPlan, metric: MetricSpec, *, dataset: str = "") -> tuple[Place, ...]:
     """Every cell that an estimand reads, in order. Raises `EstimandError`."""
-    found: dict[Place, None] = {}
+    found: dict[Place, float] = {}
+    rng = Random(0)
 
     def read(place: Place) -> float:
-        found[place] = None
-        return 1.0
+        return found.setdefault(place, rng.uniform(1.0, 2.0))  # all different: no divisor is zero by chance
 
-    # a choice reads what it chooses among, too
-    evaluated(text, plan, metric, read, dataset=dataset)
-    for place in [one for one in found if one.by]:
-        found[place._replace(by="")] = None
+    try:
+        evaluated(text, plan, metric, read, dataset=dataset)
+    except Gap:
+        raise EstimandError("it divides by zero whatever is measured") from None
+    for place in [one for one in found if one.by]:  # a choice reads what it chooses among, too
+        found.setdefault(place._replace(by=""), 1.0)
     return tuple(found)
 
 
@@ -467,12 +469,13 @@ def _imagined(text: str, plan: DataPlan, metric: MetricSpec) -> list[float]:
     high = metric.high if metric.high is not None else low + 100.0
     found: list[float] = []
     for trial in range(TRIALS):
-        drawn: dict[Place, float] = {}
+        drawn: dict[object, float] = {}
 
-        def read(place: Place, drawn: dict[Place, float] = drawn, corner: bool = bool(trial % 2)) -> float:
-            if place not in drawn:
-                drawn[place] = rng.choice((low, high)) if corner else rng.uniform(low, high)
-            return drawn[place]
+        def read(place: Place, drawn: dict[object, float] = drawn, kind: int = trial % 3) -> float:
+            of = place.arm if kind == 2 else place  # an arm that is as good everywhere: what a minimum needs
+            if of not in drawn:
+                drawn[of] = rng.choice((low, high)) if kind else rng.uniform(low, high)
+            return drawn[of]
 
         try:
             found.append(float(evaluated(text, plan, metric, read)))

@@ -125,12 +125,22 @@ def _gap(place: Place) -> float:
     ("slope(adam@a0, over=datasets)", {}, "numeric values"), ("adam@a0 ** 2", {}, "no meaning"),
     ("mean(adam, over=[a0, digits])", {}, "no level 'digits'"),
     ("(" * 300 + "adam@a0" + ")" * 300, {}, "cannot be read"),
-    ("adam@a0 + " * 120 + "adam@a0", {}, "more than")])
+    ("adam@a0 + " * 120 + "adam@a0", {}, "more than"),
+    ("adam@a0 / (sgd@a0 - sgd@a0)", {}, "divides by zero whatever is measured")])
 def test_what_cannot_be_decided_is_said_in_one_line(estimand: str, fields: dict[str, Any], why: str) -> None:
     found = list(hypothesis_faults(plan(hypothesis(estimand, **fields))))
     assert len(found) == 1
     assert why in found[0]
     assert "\n" not in found[0]
+
+
+def test_a_ratio_of_slopes_and_a_minimum_over_many_levels_can_be_decided() -> None:
+    ratio = "mean(adam - sgd, over=levels) / slope(sgd, over=levels)"
+    assert list(hypothesis_faults(plan(hypothesis(ratio)))) == []
+    many = tuple(Level(name=f"a{i}", value=float(i)) for i in range(10))
+    lowest = hypothesis("min(adam - sgd, over=levels)", smallest=0.3, rival=Rival(
+        statement="s", estimand="adam@a0 - adam-rotated@a0", ours="above zero", theirs="near zero"))
+    assert list(hypothesis_faults(plan(lowest, levels=many))) == []
 
 
 def test_left_out_cells_levels_without_numbers_and_bad_rivals_are_refused() -> None:
