@@ -28,7 +28,11 @@ class HubOffers:
     @cached_property
     def offers(self) -> tuple[OnHub, ...]:
         """Each with size and licence. Raises `PretrainedError`, `DatasetError`."""
-        return look_up(pretrained_of(allowed_of(self.settings.allowed).models), self.sources.values())
+        return look_up(self._models, self.sources.values())
+
+    @property
+    def _models(self) -> tuple[Pretrained, ...]:
+        return pretrained_of(allowed_of(self.settings.allowed).models)
 
     @cached_property
     def sources(self) -> dict[str, OwnData]:
@@ -40,7 +44,7 @@ class HubOffers:
 
     def faults(self, plan: DataPlan) -> tuple[str, ...]:
         """What a plan asks for that is not offered, in words."""
-        there = {one.name for one in self.offers if one.kind == "model"} | set(self.settings.pretrained)
+        there = {*map(str, self._models), *self.settings.pretrained}
         return tuple(f"there is no pretrained model {name!r}; there are: {', '.join(sorted(there)) or 'none'}"
                      for name in plan.pretrained if name not in there)
 
@@ -65,7 +69,10 @@ def look_up(models: Iterable[Pretrained], datasets: Iterable[OwnData]) -> tuple[
 
     Raises `PretrainedError` for one that neither hub nor cache knows.
     """
-    import huggingface_hub
+    models, datasets = tuple(models), tuple(datasets)
+    if not models and not datasets:
+        return ()
+    import huggingface_hub  # slow, and of no use to most runs
 
     api: Any = huggingface_hub.HfApi()
     found: list[OnHub] = []

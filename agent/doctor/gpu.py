@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import platform
 import re
+import socket
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -65,6 +69,17 @@ class GpuReport(Frozen):
 
 
 _RESULT = 'lab.result({name!r}, {value}, condition="check", dataset="none", split="validation")\n'
+_HOLDS = """
+import time
+from pathlib import Path
+from sandbox.gpu_leases import take_slot
+
+def hold(folder, uuid):
+    held = take_slot(folder, uuid, 1)
+    print("held" if held else "taken", flush=True)
+    time.sleep(60)
+
+"""
 _DIES = """
 import torch, lab
 held = []
@@ -81,7 +96,7 @@ _FREE = """
 import torch, lab
 total = torch.cuda.get_device_properties(0).total_memory if lab.device == "cuda" else 2**28
 held = torch.ones(total // 8, device=lab.device)
-""" + _RESULT.format(name="held", value="float(held.sum() / held.numel())")
+""" + _RESULT.format(name="held", value="float(held[-1000:].mean())")
 _FORK = """
 import json, torch, lab
 
@@ -97,15 +112,14 @@ import lab
 
 def work():
     import torch, torch.distributed as group
-    group.init_process_group("{backend}")
-    device = f"cuda:{{group.get_rank()}}" if "{backend}" == "nccl" else "cpu"
+    group.init_process_group("BACKEND")
+    device = f"cuda:{group.get_rank()}" if "BACKEND" == "nccl" else "cpu"
     value = torch.full((4,), float(group.get_rank() + 1), device=device)
     group.all_reduce(value)
     group.destroy_process_group()
     return float(value[0])
 
-sum_of_both = lab.launch(work, processes=2)
-""" + _RESULT.replace("{", "{{").replace("}", "}}").replace("{{name!r}}", "'sum'").replace("{{value}}", "sum_of_both")
+""" + _RESULT.format(name="sum", value="lab.launch(work, processes=2)")
 _BF16 = """
 import torch, lab
 torch.manual_seed(0)
@@ -155,7 +169,7 @@ class Checks:
         return {
             "fork": ("processes forked from a kernel that imported torch compute on the device", self._fork),
             "leases": ("a GPU is leased to one run at a time, and given back", self._leases),
-            "two": ("two processes reduce together", self._two),
+            "two": (f"two processes reduce together, by {self._backend}", self._two),
             "bf16": ("bfloat16 products are near those of float32", self._bf16),
             "same": ("the same seed gives the same digits twice (sandbox.deterministic)", self._same),
             "memory": ("what takes too much memory fails as that, and leaves it free", self._memory),
@@ -178,21 +192,35 @@ class Checks:
             leases = open_leases(self.settings.model_copy(update={"gpus": (uuid,)}), cuda_visible_devices())
             try:
                 await leases.acquire()
-                if (taken := take_slot(runtime_folder(), uuid, 1)) is not None:
-                    taken.close()
+                if _free_slot(uuid):
                     return "a second run was given the GPU of the first"
             finally:
                 await leases.close()
-            if (free := take_slot(runtime_folder(), uuid, 1)) is None:
-                return "the GPU was not given back"
-            free.close()
-            return ""
+            return "" if _free_slot(uuid) else "the GPU was not given back"
 
-        return asyncio.run(work())
+        return asyncio.run(work()) or self._killed(self.devices[0].uuid)
+
+    def _killed(self, uuid: str) -> str:
+        """What is wrong with the lease of another process, while it lives and once it was killed."""
+        code = f"{_HOLDS}hold(Path({str(runtime_folder())!r}), {uuid!r})"
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
+            try:
+                assert other.stdout is not None
+                if other.stdout.readline() != "held\n":
+                    return "another process could not lease the GPU"
+                if _free_slot(uuid):
+                    return "a GPU that another process holds was given to this one"
+            finally:
+                other.kill()
+        return "" if _free_slot(uuid) else "the GPU of a process that was killed was not given back"
+
+    @property
+    def _backend(self) -> str:
+        return "nccl" if len(self.devices) > 1 else "gloo on the CPU"
 
     def _two(self) -> str:
-        backend, gpus = ("nccl", 2) if len(self.devices) > 1 else ("gloo", 1)
-        return self._value(_TWO.format(backend=backend), 3.0, gpus_per_node=gpus)
+        backend = self._backend.split()[0]
+        return self._value(_TWO.replace("BACKEND", backend), 3.0, gpus_per_node=2 if backend == "nccl" else 1)
 
     def _bf16(self) -> str:
         outcome = self._run(_BF16)
@@ -233,6 +261,14 @@ class Checks:
                 script, timeout=limit, settings=self.settings.model_copy(update=more), cells=cells))
 
 
+def _free_slot(uuid: str) -> bool:
+    """Whether the GPU can be had alone now."""
+    if (taken := take_slot(runtime_folder(), uuid, 1)) is None:
+        return False
+    taken.close()
+    return True
+
+
 class Skipped(Exception):
     """A check that cannot be made here. Who acts: nobody."""
 
@@ -242,8 +278,13 @@ def _failed(outcome: Outcome) -> str:
 
 
 def nameless(text: str) -> str:
-    """On one line, without paths."""
-    return re.sub(r"(?<![\w.])~?(/[\w.@+-]+){2,}/?", "PATH", " ".join(text.split()))[:400]
+    """On one line, without paths, and without the names of this machine and its user."""
+    text = re.sub(r"(?<![\w.])~?(/[\w.@+-]+)+/?", "PATH", " ".join(text.split()))
+    host = re.escape(socket.gethostname().partition(".")[0])
+    user = re.escape(os.environ.get("USER") or os.environ.get("LOGNAME") or Path.home().name)
+    for name, shown in ((rf"{host}(\.[\w-]+)*", "HOST"), (user, "USER")):
+        text = re.sub(rf"(?<![\w-]){name}(?![\w-])", shown, text)
+    return text[:400]
 
 
 def report_of(checks: Checks, made: Sequence[GpuCheck]) -> GpuReport:

@@ -151,7 +151,7 @@ def _features(frame: Frame, names: Sequence[str], spec: DataSpec, limit: int) ->
     rows = frame.table.num_rows
     on_disk = isinstance(frame.table, ParquetTable) and rows * len(names) * 8 > limit
     titles: list[str] = []
-    columns = Columns.empty(rows) if on_disk else list[Array]()
+    encoded = Columns.empty(rows) if on_disk else list[Array]()
     measured: list[bool] = []
     missing: dict[str, int] = {}
     warnings = list(frame.warnings)
@@ -160,17 +160,17 @@ def _features(frame: Frame, names: Sequence[str], spec: DataSpec, limit: int) ->
         own = list(_encoded(column, categorical=name in spec.categorical))
         titles += [title for title, _ in own]
         for _, values in own:
-            columns.append(values.astype(np.float64))
+            encoded.append(values.astype(np.float64))
         measured += [title == name for title, _ in own]
         if gaps := int(column.gaps.sum()):
             missing[name] = gaps
         if own[0][0] == name and len(own[0][1]) > 2 and np.all(np.diff(own[0][1]) == 1.0):
             warnings.append(f"column {name!r} counts the rows (an identifier?): leave it out with drop={name}")
     size = rows * len(titles) * 8
-    if size > limit and not isinstance(columns, Columns):
+    if size > limit and not isinstance(encoded, Columns):
         raise DatasetError(f"{rows} rows of {len(titles)} features take {size} bytes in memory, more than "
                            f"sandbox.data_bytes ({limit}): take fewer, raise it, or give it as Parquet")
-    x = columns if isinstance(columns, Columns) else np.stack(columns, axis=1)
+    x = encoded if isinstance(encoded, Columns) else np.stack(encoded, axis=1)
     return Examples(x, np.empty(0), names=tuple(titles), numeric=np.array(measured), missing=missing,
                     warnings=tuple(warnings))
 

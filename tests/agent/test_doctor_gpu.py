@@ -42,6 +42,10 @@ def test_leases_on_gpus_that_are_pretended(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(gpu, "cuda_visible_devices", lambda: None)
     checks = Checks(SETTINGS.model_copy(update={"device": "cuda"}), gpus(2))
     assert checks._leases() == ""  # pyright: ignore[reportPrivateUsage]
+    before = gpu.take_slot(tmp_path, gpus(2)[0].uuid, 1)
+    assert before is not None
+    assert checks._killed(gpus(2)[0].uuid) == "another process could not lease the GPU"  # pyright: ignore
+    before.close()
 
     def taken(*_: object) -> None:
         return None
@@ -59,17 +63,22 @@ def test_a_check_that_breaks_has_failed_and_names_no_path(monkeypatch: pytest.Mo
     assert [one.outcome for one in made] == ["failed", "skipped", *["failed"] * 5]
     assert made[0].why == "OSError: no such file: PATH"
     assert not report_of(Checks(SETTINGS), made).good
-    assert nameless("half a/b of ~/x/y.py and /usr/bin/python3") == "half a/b of PATH and PATH"
+    assert nameless("half a/b of ~/x/y.py, /scratch and /usr/bin/python3") == "half a/b of PATH, PATH and PATH"
+    monkeypatch.setattr(socket, "gethostname", lambda: "gpu-box-7.lab.example")
+    monkeypatch.setenv("USER", "alice")
+    assert nameless("[gpu-box-7.lab.example]:29500 from gpu-box-7, user alice; malice stays") == (
+        "[HOST]:29500 from HOST, user USER; malice stays")
 
 
 def test_without_a_gpu_it_is_one_line_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if main(["doctor", "--gpu"]) == 2:  # a machine of the project
-        told = capsys.readouterr()
-        assert not told.out and told.err.count("\n") == 1 and "sandbox.device is cuda, but" in told.err
-        assert not [*tmp_path.iterdir()]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert main(["doctor", "--gpu"]) == 2
+    told = capsys.readouterr()
+    assert not told.out and told.err.count("\n") == 1 and "sandbox.device is cuda, but" in told.err
+    assert not [*tmp_path.iterdir()]
     (tmp_path / "there.json").write_text("{}")
     assert main(["doctor", "--gpu", "--out", "there.json"]) == 2
     assert "exists: name another file" in capsys.readouterr().err \

@@ -189,7 +189,7 @@ class Texts:
 class Part:
     """Some rows of an array on disk, which are read when they are asked for."""
 
-    def __init__(self, x: Array, rows: Array) -> None:
+    def __init__(self, x: Any, rows: Array) -> None:
         self._x, self._rows = x, rows
         self.shape, self.dtype, self.ndim = (len(rows), *x.shape[1:]), x.dtype, x.ndim
 
@@ -198,7 +198,8 @@ class Part:
 
     def __getitem__(self, index: Any) -> Any:
         first, *rest = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,)
-        return self._x[(self._rows[first], *rest)]
+        rows = self._rows[first]
+        return self._x[(rows, *rest)] if rest else self._x[rows]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self._x[self._rows], dtype=dtype)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lab import _data
 
 from agent.cli import main
 from sandbox.data import prepare, views
@@ -202,6 +203,18 @@ def test_texts_are_served_as_they_stand(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["exec", "probe.py", "--data", "q=q.csv,target=answer,text=question", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert {one["value"] for one in told["measurements"] if one["name"] == "accuracy"} == {1.0}
+
+
+def test_a_part_of_texts_on_disk_is_read_row_by_row() -> None:
+    words = [f"text {i} \u00e4" for i in range(20)]
+    encoded = [word.encode() for word in words]
+    texts = _data.Texts(np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([len(one) for one in encoded]))
+    part = _data.Part(texts, np.array([3, 5, 8, 13]))
+    assert (part[1], list(part[1:3]), list(part[np.array([3, 0])])) == (
+        words[5], [words[5], words[8]], [words[13], words[3]])
+    assert len(part) == 4 and part.shape == (4,) and texts[-1] == words[-1]
+    rows = _data.Part(np.arange(40.0).reshape(10, 2, 2), np.array([1, 4, 9]))
+    assert rows[2, 1, 0] == 38.0 and rows[1:].shape == (2, 2, 2) and np.asarray(rows).shape == (3, 2, 2)
 
 
 def test_a_column_of_many_texts_alone_is_the_text(tmp_path: Path) -> None:
