@@ -6,6 +6,7 @@
         GpuError           no such GPU, or none at all: the person who runs us
         PretrainedError    a model cannot be fetched: whoever named it
         PackageError       a package cannot be had: whoever named it
+        RepositoryError    a user's repository cannot be taken in, or run: whoever named it
         DatasetError       no such dataset, or it cannot be cut: whoever named it
         SubmissionRefused  predictions that cannot be scored: becomes the failure of the attempt that left them
             BadFile          (sandbox.untrusted) a file that cannot be read; likewise
@@ -42,6 +43,10 @@ class PretrainedError(SandboxError, WrongUse):
 
 class PackageError(SandboxError, WrongUse):
     """A package cannot be had. Who acts: whoever named it."""
+
+
+class RepositoryError(SandboxError, WrongUse):
+    """A user's repository cannot be taken in or run as it was asked. Who acts: whoever named it."""
 
 
 class SubmissionRefused(SandboxError):

@@ -1,7 +1,7 @@
 """Fresh Jupyter kernels, in a sandbox where code is isolated: their start, their means and their end.
 
 Kept: `kill` leaves no process of a kernel (without a sandbox: none that can be found, see
-`sandbox.isolation.provisioner`). The environment is an allow-list (`sandbox.isolation.mounts`); what is limited is told
+`sandbox.isolation.contained`). The environment is an allow-list (`sandbox.isolation.mounts`); what is limited is told
 in `sandbox.isolation.limits`. What is run in a kernel, and what comes of it, is the business of `sandbox.execution`.
 """
 
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sandbox.errors import ExecutorError
 from sandbox.isolation.bubblewrap import wrap
+from sandbox.isolation.contained import Contained
 from sandbox.isolation.limits import Limits, Watchdog, task_group
 from sandbox.isolation.mounts import KERNEL_SIDE, KernelConfig, StartOptions, kernel_environment, kernel_sandbox
 from sandbox.isolation.scratch import Scratch
@@ -113,17 +114,17 @@ class Kernel:
     @property
     def pid(self) -> int:
         """Of the process that was started; only after `start`."""
-        process = self.process.started
+        process = self.process.process
         assert process is not None
         return process.pid
 
     @property
-    def process(self) -> LabProvisioner:
+    def process(self) -> Contained:
         """Raises `ExecutorError` before `start`."""
         provisioner: LabProvisioner | None = getattr(self._manager, "provisioner", None)
         if provisioner is None:
             raise ExecutorError("the kernel was not started")
-        return provisioner
+        return provisioner.contained
 
     @property
     def loaded(self) -> frozenset[str]:

@@ -143,9 +143,9 @@ class PartResult(Frozen):
     relative: float | None = Field(default=None, description="to the baseline's mean")
     low: float | None = None
     high: float | None = None
-    p: float | None = Field(default=None, description="of the paired t test, corrected by Holm over all that is tested")
+    p: float | None = Field(default=None, description="of the paired t test, after Holm over all that is tested")
     called: Called
-    detectable: float | None = Field(default=None, description="the smallest effect that would have been found in 4 of 5")
+    detectable: float | None = Field(default=None, description="the smallest effect that 4 of 5 such studies find")
     flag: str = ""
     found_with: int = Field(default=0, description="runs of the search, which are not among the n")
     runs: tuple[str, ...] = Field(default=(), description="ids of the runs behind the mean, the baseline's last")

@@ -37,13 +37,15 @@ _WIDE = ("/etc", "/var", "/tmp", "/run", "/proc", "/sys", "/dev", "/bin", "/lib"
 
 @dataclass(frozen=True)
 class Sandbox:
-    """What lies within. Paths are the same inside as outside, but for `is_visible`; what does not exist is left out."""
+    """What lies within. Paths are those of outside, but for `seen` and `mounts`; what does not exist is left out."""
 
     folder: Path
     """The working folder: writable."""
     seen: Path | None = None
     """What the working folder is called inside; None: as outside."""
     writable: tuple[Path, ...] = ()
+    mounts: tuple[tuple[Path, Path], ...] = ()
+    """What lies elsewhere inside: (outside, inside), read-only."""
     environments: tuple[Path, ...] = ()
     """Whole trees, read-only, less what is `hidden`."""
     hidden: tuple[Path, ...] = ()
@@ -68,6 +70,7 @@ def wrap(command: Sequence[str], sandbox: Sandbox) -> list[str]:
     return [PROGRAM, "--die-with-parent", "--new-session", *user, "--unshare-pid", "--unshare-ipc", "--unshare-uts",
             "--unshare-cgroup-try", *network, "--hostname", "sandbox", "--cap-drop", "ALL", "--unsetenv",
             "JPY_PARENT_PID", *_system(sandbox), *_trees(sandbox), "--bind", str(sandbox.folder), seen,
+            *(word for outside, inside in sandbox.mounts for word in ("--ro-bind", str(outside), str(inside))),
             "--remount-ro", "/", "--chdir", seen, "--", *command]
 
 

@@ -1,0 +1,310 @@
+"""A command in a checkout of a repository, run once, behind the same walls as an experiment: no kernel, any program.
+
+Kept: it sees its checkout (writable), the interpreter's packages, what is mounted, and nothing else; no network, no
+key. Watchdog, GPU leases and time limit are those of experiments, and so is the end: nothing of it is left running. It
+is told to keep trackers and hubs offline. Not kept: bundled datasets are not hidden, since what a repository measures
+itself on is its own business (its numbers are graded `logged`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import os
+import re
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from record.nouns.nodes import Failure
+from sandbox.errors import ExecutorError, RepositoryError
+from sandbox.execution import FLOOD_CHARS
+from sandbox.failures import from_death, from_exception, from_flood, plain_output
+from sandbox.gpu_leases import Lease
+from sandbox.isolation.bubblewrap import PROGRAM, SYSTEM, Sandbox, is_visible, wrap
+from sandbox.isolation.contained import Contained
+from sandbox.isolation.interpreter import interpreter, threads_of
+from sandbox.isolation.limits import Limits, Watchdog, task_group
+from sandbox.isolation.mounts import SHM_BYTES, KernelConfig, device_files
+from sandbox.isolation.scratch import Scratch
+from sandbox.monitor import Meter, Usage
+from sandbox.output import OUTPUT_CHARS, Transcript
+
+INSIDE = Path("/experiment")
+"""What a command sees its checkout as; mounts lie beside it, so that `../data` is one called data."""
+_OFFLINE = {
+    "WANDB_MODE": "offline", "WANDB_SILENT": "true", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "MLFLOW_TRACKING_URI": "file:./mlruns",
+    "COMET_OFFLINE_DIRECTORY": "./comet", "NO_ALBUMENTATIONS_UPDATE": "1"}
+_ALLOWED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "NVIDIA_VISIBLE_DEVICES",
+            "NVIDIA_DRIVER_CAPABILITIES")
+_POLL = 0.05
+_PIECE = 2**16
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What the commands of a repository run with: an interpreter, folders for its imports, and data that lie outside.
+
+    `folders` are relative to the checkout; `packages` was installed beside what the interpreter has.
+    """
+
+    python: str
+    folders: tuple[str, ...] = ()
+    packages: Path | None = None
+    mounts: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """Name, which lies beside the checkout, or path inside -> folder or file outside."""
+
+
+@dataclass(frozen=True)
+class CommandJob:
+    """One run. `folder` is a checkout of its own; a first word `python` or `torchrun` is the ground's."""
+
+    name: str
+    folder: Path
+    argv: tuple[str, ...]
+    ground: Ground
+    timeout: float
+    """Seconds of wall clock; then SIGINT, and after `sandbox.grace` the kill of all its processes."""
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    readable: tuple[Path, ...] = ()
+    """Read-only, at the same path: what large files of the checkout link to."""
+    resume: tuple[str, ...] = ()
+    """The command after one that met its time limit or died, in the same folder; empty: none."""
+
+
+@dataclass(frozen=True)
+class CommandOutcome:
+    """What came of a command. `stdout` and `output` hold the first and the last part of long output."""
+
+    seconds: float
+    failure: Failure | None
+    stdout: str
+    output: str
+    """Both streams, as they came."""
+    tail: str
+    peak_host_bytes: int | None = None
+    resumed: bool = False
+
+
+def check_ground(ground: Ground, config: KernelConfig) -> None:
+    """Refuse mounts that cannot be. Raises `RepositoryError`."""
+    needed = (*map(Path, (*SYSTEM, "/etc", "/proc", "/dev", "/tmp")), INSIDE)
+    for name, path in ground.mounts.items():
+        inside = _inside(name)
+        why = ("needs a sandbox, and there is none (sandbox.isolation)" if not config.isolation.on else
+               f"names {path}, which is not there" if not path.exists() else
+               "would hide what every command needs: choose another name" if str(inside) == "/" or is_visible(
+                   inside, needed) else "")
+        if why:
+            raise RepositoryError(f"--mount {name}={path} {why}")
+
+
+async def run_command(
+    job: CommandJob, *, config: KernelConfig, limits: Limits, meter: Meter, lease: Lease, usage: Usage,
+) -> CommandOutcome:
+    """Run it to its end or its limit; after a cut once more by its `resume`. Raises `ExecutorError`."""
+    outcome = await _once(job, job.argv, config, limits, meter, lease, usage)
+    if job.resume and outcome.failure is not None and outcome.failure.kind in ("timeout", "died"):
+        again = await _once(job, job.resume, config, limits, meter, lease, usage)
+        peak = max(outcome.peak_host_bytes or 0, again.peak_host_bytes or 0) or None
+        return CommandOutcome(outcome.seconds + again.seconds, again.failure, outcome.stdout + again.stdout,
+                              outcome.output + again.output, again.tail, peak, resumed=True)
+    return outcome
+
+
+async def _once(
+    job: CommandJob, argv: Sequence[str], config: KernelConfig, limits: Limits, meter: Meter, lease: Lease,
+    usage: Usage,
+) -> CommandOutcome:
+    command = _Command(job, config, lease)
+    began = time.monotonic()
+    try:
+        await command.start(argv)
+        async with meter.follow(command.pid, lease, usage):
+            failure = await command.until(limits, job.timeout)
+    finally:
+        await asyncio.to_thread(command.end)
+    transcript, stdout = command.transcript, command.stdout
+    return CommandOutcome(time.monotonic() - began, failure, stdout.text(), transcript.text(), transcript.tail(4000),
+                          usage.host or None)
+
+
+class _Command:
+    """One process tree: its start, what it prints, its limits and its end."""
+
+    def __init__(self, job: CommandJob, config: KernelConfig, lease: Lease) -> None:
+        self._job, self._config, self._lease = job, config, lease
+        self._scratch = Scratch()
+        self._group: Path | None = None
+        self._contained: Contained | None = None
+        self.transcript, self.stdout = Transcript(OUTPUT_CHARS), Transcript(OUTPUT_CHARS)
+
+    @property
+    def pid(self) -> int:
+        assert self._contained is not None and self._contained.process is not None
+        return self._contained.process.pid
+
+    async def start(self, argv: Sequence[str]) -> None:
+        """Raises `ExecutorError` where it does not begin."""
+        command = await asyncio.to_thread(self._command, argv)
+        read, write = os.pipe()
+        with open(read, "rb") as answer:
+            if on := self._config.isolation.on:
+                at = command.index(PROGRAM) + 1
+                command[at:at] = ["--info-fd", str(write)]
+            try:  # not in a thread: what dies with its parent dies with that thread
+                process = subprocess.Popen(
+                    command, cwd=self._job.folder, env=self._environment(), stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(write,) if on else (),
+                    start_new_session=True)
+            except OSError as error:
+                raise ExecutorError(f"cannot start {self._job.name}: {error}") from error
+            finally:
+                os.close(write)
+            self._contained = Contained(process, on)
+            if on:
+                await asyncio.to_thread(self._contained.meet, answer.fileno())
+
+    def _command(self, argv: Sequence[str]) -> list[str]:
+        """The whole command line: what enters a control group, the sandbox, limits of files, and the command."""
+        settings = self._config.settings
+        self._group = task_group(self._scratch.root.name, settings.tasks)
+        before = [] if self._group is None else [
+            "/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh", str(self._group / "cgroup.procs")]
+        limits = f'ulimit -f {int(settings.disk_gb * 1e9 / 512)}; ulimit -c 0; exec "$@"'
+        words = ["/bin/sh", "-c", limits, "sh", *_words(argv, self._job.ground)]
+        return [*before, *(wrap(words, self._sandbox()) if self._config.isolation.on else words)]
+
+    async def until(self, limits: Limits, timeout: float) -> Failure | None:
+        """Why it failed; None where it ended well."""
+        contained = self._contained
+        assert contained is not None
+        watchdog = Watchdog(self.pid, limits, folders=(self._job.folder, self._scratch.root), shared=self._config.cache,
+                            kill_all=contained.kill_all, inside=contained.first)
+        watchdog.start()
+        reading = asyncio.create_task(self._read())
+        late = False
+        try:
+            code = await self._ended(timeout)
+            if late := code is None:
+                contained.interrupt()
+                code = await self._ended(self._config.settings.grace)
+            await asyncio.to_thread(contained.kill_all)  # what it left running holds the pipes
+            await asyncio.wait({reading}, timeout=2.0)
+        finally:
+            watchdog.stop()
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        if watchdog.failure is not None:
+            return watchdog.failure
+        if self.transcript.chars > FLOOD_CHARS:
+            return from_flood(FLOOD_CHARS)
+        if late:
+            return Failure(kind="timeout", message=f"the wall-clock limit of {timeout:g} s was reached",
+                           traceback=self.transcript.tail(2000))
+        return None if code == 0 else _failure(code or 0, self.transcript)
+
+    def end(self) -> None:
+        """Kill what is left and free everything. Idempotent."""
+        if self._contained is not None:
+            self._contained.end()
+        if self._group is not None:
+            with contextlib.suppress(OSError):
+                self._group.rmdir()
+        self._scratch.remove()
+
+    async def _ended(self, within: float) -> int | None:
+        """Its exit code once it is dead; None where it lives on for so long."""
+        assert self._contained is not None
+        until = time.monotonic() + within
+        while (code := self._contained.exit_code()) is None:
+            if time.monotonic() >= until:
+                return None
+            if self.transcript.chars > FLOOD_CHARS:
+                self._contained.kill_all()
+            await asyncio.sleep(_POLL)
+        return code
+
+    async def _read(self) -> None:
+        assert self._contained is not None and self._contained.process is not None
+        process = self._contained.process
+        assert process.stdout is not None and process.stderr is not None
+        await asyncio.gather(self._drain("stdout", process.stdout), self._drain("stderr", process.stderr))
+
+    async def _drain(self, name: str, pipe: IO[bytes]) -> None:
+        reader, decoder = asyncio.StreamReader(), codecs.getincrementaldecoder("utf-8")(errors="replace")
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        try:
+            while piece := await reader.read(_PIECE):
+                text = plain_output(decoder.decode(piece))
+                self.transcript.add(name, text)
+                if name == "stdout":
+                    self.stdout.add(name, text)
+        finally:
+            transport.close()
+
+    def _sandbox(self) -> Sandbox:
+        job, config = self._job, self._config
+        ground = job.ground
+        trees = (*interpreter(ground.python).trees, *map(Path, config.settings.readable),
+                 *([ground.packages] if ground.packages is not None else []))
+        hidden = tuple(path for path in config.secret if is_visible(path, (*trees, *map(Path, SYSTEM))))
+        return Sandbox(
+            job.folder.absolute(), INSIDE, environments=trees, hidden=hidden, readable=job.readable,
+            mounts=tuple((path.absolute(), _inside(name)) for name, path in ground.mounts.items()),
+            tmp=self._scratch.tmp, devices=device_files(self._lease.devices),
+            network=config.settings.network == "on", shm_bytes=SHM_BYTES,
+            user_namespace=config.isolation.user_namespace)
+
+    def _environment(self) -> dict[str, str]:
+        job, settings, on = self._job, self._config.settings, self._config.isolation.on
+        base = INSIDE if on else job.folder.absolute()
+        tmp = "/tmp" if on else str(self._scratch.tmp)
+        program = Path(job.ground.python)
+        found = {name: os.environ[name] for name in _ALLOWED if name in os.environ}
+        imports = [str(base / one) for one in job.ground.folders] + (
+            [str(job.ground.packages)] if job.ground.packages is not None else [])
+        imports = [*filter(None, job.env.get("PYTHONPATH", "").split(":")), *imports]
+        return found | _OFFLINE | threads_of(settings) | {
+            "HOME": tmp, "TMPDIR": tmp, "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1",
+            "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "MPLBACKEND": "Agg", "SOURCE_DATE_EPOCH": "0",
+            "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TOKENIZERS_PARALLELISM": "false",
+            "PATH": f"{program.parent}:{found.get('PATH', '/usr/bin:/bin')}" if program.is_absolute() else found.get(
+                "PATH", "/usr/bin:/bin"),
+            "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in self._lease.devices),
+            **job.env, **({"PYTHONPATH": ":".join(imports)} if imports else {})}
+
+
+def _words(argv: Sequence[str], ground: Ground) -> list[str]:
+    """The command line, with the ground's interpreter where it names one in general."""
+    if re.fullmatch(r"python(3(\.\d+)?)?", argv[0]):
+        return [ground.python, *argv[1:]]
+    return [ground.python, "-m", "torch.distributed.run", *argv[1:]] if argv[0] == "torchrun" else list(argv)
+
+
+def _inside(name: str) -> Path:
+    """Where a mount lies inside: beside the checkout, or at the path that its name is."""
+    return Path(os.path.normpath(INSIDE.parent / name))
+
+
+_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Warning|Exit))\b(?::\s*(.*))?$", re.MULTILINE)
+
+
+def _failure(code: int, transcript: Transcript) -> Failure:
+    """The failure for an exit code, by the last exception that the output names."""
+    tail = transcript.tail(6000)
+    errors = [one for one in _ERROR.finditer(tail) if not one[1].endswith("Warning")]
+    if code > 0 and "Traceback (most recent call last)" in tail and errors:
+        last = errors[-1]
+        return from_exception(last[1], last[2] or "", traceback=[tail], folder=INSIDE)
+    if code < 0:
+        return from_death(code, tail, folder=INSIDE)
+    words = next((line.strip() for line in reversed(tail.splitlines()) if line.strip()), "")
+    return Failure(kind="other", message=f"it ended with exit code {code}: {words[:300] or 'it said nothing'}",
+                   traceback=tail)
