@@ -17,7 +17,7 @@ import pytest
 from record.nouns.nodes import Failure
 from sandbox.errors import ExecutorError
 from sandbox.executor import LocalExecutor
-from sandbox.isolation import bubblewrap, provisioner
+from sandbox.isolation import bubblewrap, contained
 from sandbox.isolation.mounts import KERNEL_SIDE, KernelConfig
 from sandbox.isolation.probe import Isolation
 from sandbox.job import Job
@@ -227,7 +227,7 @@ async def test_a_bubblewrap_that_says_nothing_is_waited_for_within_a_limit(
     hanging.write_text("#!/bin/sh\nexec sleep 30\n")
     hanging.chmod(0o755)
     monkeypatch.setattr(bubblewrap, "PROGRAM", str(hanging))  # as one does that waits for a mount that does not answer
-    monkeypatch.setattr(provisioner, "_TELLS", 0.2)
+    monkeypatch.setattr(contained, "_TELLS", 0.2)
     settings = SETTINGS.model_copy(update={"start_timeout": 0.5})
     (tmp_path / "job").mkdir()
     kernel = Kernel(tmp_path / "job", config=KernelConfig(settings, Isolation(on=True), store.cache))

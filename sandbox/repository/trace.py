@@ -1,0 +1,90 @@
+"""What a traced run says of a repository's code: what was called, by what, on what kinds of values; which lines ran."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sandbox.untrusted import BadFile, open_regular
+
+HOOK = Path(__file__).with_name("tracing")
+"""The folder that a traced run imports from first."""
+FOLDER = ".scientist-trace"
+"""Where in its checkout it leaves what it saw."""
+_BYTES = 64 * 2**20
+_MOST = 50
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One call: the kinds of its arguments by name, and of what came back."""
+
+    given: dict[str, Any]
+    returned: Any
+
+
+@dataclass(frozen=True)
+class Called:
+    """A function that ran."""
+
+    path: str
+    name: str
+    line: int
+    calls: int
+    callers: tuple[str, ...]
+    """`path:line` of the functions of the checkout that called it."""
+    seen: tuple[Seen, ...]
+
+    @property
+    def key(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Of all processes of a run together. Code wrote it: it is a hint, and no fact."""
+
+    functions: dict[str, Called] = field(default_factory=dict[str, Called])
+    """By `path:line`, the line being that of the function's first line or decorator."""
+    lines: dict[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
+
+    def ran(self, path: str, lines: Iterable[int]) -> bool:
+        """Whether any of these lines of a file was executed."""
+        return bool(self.lines.get(path, frozenset()) & frozenset(lines))
+
+    def below(self, key: str) -> frozenset[str]:
+        """The functions that one called, themselves or by others."""
+        found: set[str] = set()
+        waiting = {key}
+        while waiting:
+            now = waiting.pop()
+            waiting |= {one.key for one in self.functions.values() if now in one.callers} - found - {key}
+            found |= {one.key for one in self.functions.values() if now in one.callers}
+        return frozenset(found)
+
+
+def variables() -> dict[str, str]:
+    """What a run needs to be traced; `HOOK` must be readable for it."""
+    return {"PYTHONPATH": str(HOOK), "SCIENTIST_TRACE": FOLDER}
+
+
+def read_trace(checkout: Path) -> Trace:
+    """What a traced run left in its checkout; empty where it left nothing that can be read."""
+    functions: dict[str, Called] = {}
+    lines: dict[str, set[int]] = {}
+    for path in sorted((checkout / FOLDER).glob("trace-*.json"))[:_MOST]:
+        with suppress(BadFile, OSError, ValueError, KeyError, TypeError, AttributeError), open_regular(
+                checkout, str(path.relative_to(checkout)), _BYTES) as file:
+            told = json.load(file)
+            for one in told["functions"]:
+                called = Called(str(one["path"]), str(one["name"]), int(one["line"]), int(one["calls"]),
+                                tuple(map(str, one["callers"])),
+                                tuple(Seen(dict(seen["in"]), seen["out"]) for seen in one["seen"]))
+                functions.setdefault(called.key, called)
+            for name, numbers in told["lines"].items():
+                lines.setdefault(str(name), set()).update(map(int, numbers))
+    return Trace(functions, {name: frozenset(numbers) for name, numbers in lines.items()})

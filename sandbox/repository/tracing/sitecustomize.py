@@ -1,0 +1,122 @@
+"""Put before everything else in a traced run of a repository's command: notes which of its code runs, on what.
+
+Of each function of the checkout: how often it was called, by which, and what went in and came out of its first calls
+(kinds and shapes, no values); of each file: the lines that were executed. It is written when the process ends, as one
+file a process into the folder that `SCIENTIST_TRACE` names. Standard library alone; changes nothing that the code
+computes, but makes plain Python slower.
+"""
+
+# pyright: basic
+# It runs in the user's interpreter, which may be an older one: hence no annotations.
+
+import atexit
+import json
+import os
+import sys
+import threading
+
+SHAPES = 3
+"""Calls of a function whose values are described."""
+FULL = 200
+"""Calls of a function whose lines are noted; later ones are only counted."""
+
+_root = os.getcwd() + os.sep
+_folder = os.environ.get("SCIENTIST_TRACE", "") and os.path.join(_root, os.environ["SCIENTIST_TRACE"])
+_functions = {}
+_lines = {}
+_known = {}
+
+
+def _kind(value, deep=2):
+    shape = getattr(value, "shape", None)
+    if shape is not None and not isinstance(value, type):
+        try:
+            return ["array", [int(size) for size in shape]] if len(shape) else ["number"]
+        except (TypeError, ValueError, RuntimeError):
+            return [type(value).__name__]
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return [type(value).__name__]
+    if isinstance(value, (int, float)):
+        return ["number"]
+    if isinstance(value, (list, tuple)) and deep:
+        return ["list", len(value), [_kind(one, deep - 1) for one in value[:4]]]
+    return [type(value).__name__]
+
+
+def _name(code):
+    return getattr(code, "co_qualname", None) or code.co_name
+
+
+def _of(code):
+    """The note of a function; None where it is none of the checkout's."""
+    known = _known.get(code)
+    if known is None:
+        path = code.co_filename
+        path = path if os.path.isabs(path) else os.path.join(_root, path)
+        if not path.startswith(_root) or "site-packages" in path:
+            known = False
+        else:
+            path = path[len(_root):]
+            key = f"{path}:{code.co_firstlineno}"
+            known = _functions.setdefault(key, {
+                "path": path, "name": _name(code), "line": code.co_firstlineno, "calls": 0, "callers": {},
+                "seen": []}), _lines.setdefault(path, set()), key
+        _known[code] = known
+    return known or None
+
+
+def _caller(frame):
+    for _ in range(60):
+        frame = frame.f_back
+        if frame is None:
+            return ""
+        known = _of(frame.f_code)
+        if known:
+            return known[2]
+    return ""
+
+
+def _trace(frame, event, argument):
+    if event != "call":
+        return None
+    code = frame.f_code
+    known = _of(code)
+    if known is None:
+        return None
+    note, lines, _ = known
+    note["calls"] += 1
+    if note["calls"] > FULL:
+        return None
+    caller = _caller(frame)
+    note["callers"][caller] = note["callers"].get(caller, 0) + 1
+    seen = None
+    if note["calls"] <= SHAPES:
+        names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+        seen = {"in": {name: _kind(frame.f_locals.get(name)) for name in names}, "out": ["None"]}
+        note["seen"].append(seen)
+    lines.add(frame.f_lineno)
+
+    def local(frame, event, argument):
+        if event == "line":
+            lines.add(frame.f_lineno)
+        elif event == "return" and seen is not None:
+            seen["out"] = _kind(argument)
+        return local
+
+    return local
+
+
+def _write():
+    sys.settrace(None)
+    try:
+        with open(os.path.join(_folder, f"trace-{os.getpid()}.json"), "w") as file:
+            json.dump({"functions": list(_functions.values()),
+                       "lines": {path: sorted(lines) for path, lines in _lines.items()}}, file)
+    except OSError:
+        pass
+
+
+if _folder:
+    atexit.register(_write)
+    threading.settrace(_trace)
+    sys.settrace(_trace)

@@ -1,0 +1,1 @@
+"""A user's repository: its result made again, its parts taken out one by one."""

@@ -1,0 +1,379 @@
+"""The parts of a repository that its result can be made without, found by reading its code and one traced run of it.
+
+A part is *optional* (an option, a configuration key), *one of several* (terms of a sum or of `+=`, items of a list that
+are called, functions of a registry), or *shape-preserving* (what comes out is shaped like one argument). The same thing
+found twice is one part, with the ways to take it out in the order option, override, zero or drop, identity. Where what
+is joined has a width that others count on, turning a part to zero goes before dropping it, which would fail.
+
+What everything passes through is plumbing, and what reaches neither predictions nor loss is a decoy: both are listed
+with reasons and never run. No model is needed; names decide only what no use of a value can.
+
+Not kept: parts of compiled code, of generators, of other processes than the traced ones; and meaning. A function that
+the rules take for a part may be one that nobody would ablate.
+
+Source: AblateCell, its inventory of components, which a model makes there.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from record.nouns.repository import Command, Mutation, NotExamined, Part, PartKind
+from sandbox.repository.trace import Trace
+from stages.repository.code import CALLED, Code, Definition, code_in, edit_between, identity, last_name, without, zeroed
+from stages.repository.options import Key, groups_off, hydra_of, keys_in, options_in
+
+_STRENGTH = re.compile(r"decay|smooth|dropout|drop_?(out|path|rate)|mixup|cutmix|(^|_)aux|lambda|penalty|regulari|"
+                       r"(^|_)ema|noise|augment|jitter|warmup|(^|_)l[12]$|momentum|clip", re.IGNORECASE)
+"""Numbers with such names set how strongly something acts: at 0 it does not."""
+_ASIDE = re.compile(r"log|verbose|save|plot|debug|progress|wandb|tensorboard|checkpoint|ckpt|determinis|shuffle|"
+                    r"pin_?mem|(^|_)amp$|resume|profil|timer|timing|report|console|banner|print|histogram|callback|"
+                    r"monitor|cache|download|visuali|tracker|summary|(^|_)meter|stopwatch|dump", re.IGNORECASE)
+"""What is named so tells of a run, and takes no part in it."""
+_LOADS = {"open", "load", "loadtxt", "genfromtxt", "read_csv", "read_parquet", "load_dataset", "safe_load"}
+_OPTIMIZER = re.compile(r"^(grads?|gradients?)$", re.IGNORECASE)
+MOST_IDENTITIES = 3
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What can be taken out, what cannot and why, and the edit that leaves nothing of the model (None: not found)."""
+
+    parts: tuple[Part, ...]
+    rest: tuple[NotExamined, ...]
+    floor: Mutation | None = None
+
+
+@dataclass
+class _Found:
+    name: str
+    kind: PartKind
+    path: str
+    symbol: str
+    line: int
+    mutations: list[Mutation]
+    definition: Definition | None = None
+
+
+def inventory(texts: Mapping[str, str], command: Command, trace: Trace) -> Inventory:
+    """The parts of the code that a command runs."""
+    return _Reader(code_in(texts), command, trace).read()
+
+
+class _Reader:
+    def __init__(self, code: Code, command: Command, trace: Trace) -> None:
+        self._code, self._command, self._trace = code, command, trace
+        self._by_key = {one.key: one for one in code.definitions}
+        self._ran = [one for key, one in self._by_key.items() if key in trace.functions]
+        self._rest: dict[str, NotExamined] = {}
+
+    def read(self) -> Inventory:
+        aside = self._decoys()
+        code = [*self._several(aside), *self._preserving(aside)]
+        merged = self._merged([*self._options(), *self._keys()], code)
+        parts = tuple(Part(
+            name=name, kind=one.kind, path=one.path, symbol=one.symbol, line=one.line, mutations=tuple(one.mutations))
+            for name, one in zip(_unique(merged), merged, strict=True) if one.mutations)
+        floor = self._floor([one.definition for one in merged if one.definition is not None])
+        return Inventory(parts, tuple(self._rest.values()), floor)
+
+    # --- from outside -------------------------------------------------------------------------------------------------
+
+    def _options(self) -> Iterator[_Found]:
+        for one in options_in(self._code):
+            if one.path not in self._trace.lines or (one.command and one.command not in self._command.argv):
+                continue
+            if any(flag in self._command.argv for flag in one.flags):
+                continue  # the command sets it: what it stands for is chosen
+            words = one.off or ((one.flag, "0") if _strength(one.dest, one.value) else ())
+            if words and not self._is_aside(one.dest, one.path):
+                yield _Found(_plain_name(one.dest), "optional", one.path, one.dest, one.line, [
+                    Mutation(kind="option", what=" ".join(words), words=words)])
+
+    def _keys(self) -> Iterator[_Found]:
+        groups = {group for group, *_ in groups_off(self._code.texts, self._code)}
+        for group, _, empty, path in groups_off(self._code.texts, self._code):
+            if not self._is_aside(group, path):
+                yield _Found(group.replace("/", "_"), "optional", path, group, 1, [
+                    Mutation(kind="override", what=f"{group}={empty}", words=(f"{group}={empty}",))])
+        for key in keys_in(self._code.texts, self._command.argv, self._code):
+            last = key.name.rpartition(".")[2]
+            on = key.value is True
+            if not (on or _strength(last, key.value)) or key.name.partition(".")[0] in groups:
+                continue
+            if any(word.startswith(f"{key.name}=") for word in self._command.argv) or self._is_aside(last, key.path):
+                continue
+            if (mutation := self._override(key, "false" if on else "0")) is not None:
+                yield _Found(_plain_name(last), "optional", key.path, key.name, key.line, [mutation])
+
+    def _override(self, key: Key, value: str) -> Mutation | None:
+        """Setting a key by a word of the command, where it takes such words, else in its file."""
+        what = f"{key.name}={value}"
+        if hydra_of(self._code) is not None or any(
+                re.fullmatch(r"[A-Za-z_][\w.]*=.*", word) for word in self._command.argv):
+            return Mutation(kind="override", what=what, words=(what,))
+        text, last = self._code.texts[key.path], key.name.rpartition(".")[2]
+        pattern = re.compile(rf'^(\s*"?{re.escape(last)}"?\s*:\s*)([^,\s#]+)', re.MULTILINE)
+        if len(pattern.findall(text)) != 1:
+            return None
+        after = pattern.sub(lambda one: one[1] + value, text)
+        return Mutation(kind="override", what=what, edits=(edit_between(key.path, text, after),))
+
+    def _is_aside(self, name: str, path: str) -> bool:
+        if not _ASIDE.search(name):
+            return False
+        self._rest.setdefault(name, NotExamined(name=name, kind="decoy", why=f"by its name ({path}) it only tells"))
+        return True
+
+    # --- of the code --------------------------------------------------------------------------------------------------
+
+    def _several(self, aside: set[str]) -> Iterator[_Found]:
+        """Functions and classes that stand beside others of their kind."""
+        for name, (holder, statement) in self._members().items():
+            for one in self._code.named(name):
+                if one.key not in self._trace.functions or one.key in aside or self._is_plumbing(one):
+                    continue
+                zero = self._zero(one)
+                drop = self._drop(holder, statement) if statement is not None else []
+                if zero or drop:
+                    yield _Found(one.name, "one of several", one.path, one.symbol, one.node.lineno,
+                                 [*zero, *drop], one)
+
+    def _members(self) -> dict[str, tuple[Definition | None, ast.stmt | None]]:
+        """Name -> where it is joined with others, and the statement that could go."""
+        found: dict[str, tuple[Definition | None, ast.stmt | None]] = {}
+        known = {one.name for one in self._ran}
+        for holder in self._ran:
+            added: dict[str, list[tuple[str, ast.stmt]]] = {}
+            for node in holder.own():
+                if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+                    for name in _calls(node.value) & known:
+                        added.setdefault(ast.unparse(node.target), []).append((name, node))
+                elif isinstance(node, ast.List | ast.Tuple):
+                    for name in self._items(node, known):
+                        found.setdefault(name, (holder, None))
+                elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+                    terms = [name for term in _terms(node) for name in _calls(term) & known]
+                    found |= {name: (holder, None) for name in terms if name not in found and len(_terms(node)) > 1
+                              and self._is_scalar(name)}
+            for members in added.values():
+                if len(members) > 1:
+                    found |= {name: (holder, statement) for name, statement in members}
+        for path, tree in self._code.trees.items():
+            for node in tree.body:
+                if isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Tuple):
+                    found |= {name: (None, None) for name in self._items(node.value, known) if name not in found}
+            found |= {name: (None, None) for name in self._registered(path) & known if name not in found}
+        return found
+
+    def _items(self, node: ast.List | ast.Tuple, known: set[str]) -> list[str]:
+        names = [name for item in node.elts if isinstance(item, ast.Call) and (name := last_name(item.func)) in known]
+        return names if len(names) > 1 else []
+
+    def _registered(self, path: str) -> set[str]:
+        """Functions or classes of a file whose decorator enters them under a name, beside others."""
+        groups: dict[str, list[str]] = {}
+        for one in self._code.trees[path].body:
+            for decorator in getattr(one, "decorator_list", ()):
+                if isinstance(decorator, ast.Call) and decorator.args and isinstance(decorator.args[0], ast.Constant):
+                    groups.setdefault(last_name(decorator.func), []).append(getattr(one, "name", ""))
+        everywhere = Counter(last_name(decorator.func) for tree in self._code.trees.values() for one in tree.body
+                             for decorator in getattr(one, "decorator_list", ())
+                             if isinstance(decorator, ast.Call) and decorator.args)
+        return {name for group, names in groups.items() if everywhere[group] > 1 for name in names}
+
+    def _is_scalar(self, name: str) -> bool:
+        """Whether what a function gives back is one number: a term of a loss."""
+        return any(seen.returned == ["number"] for one in self._code.named(name)
+                   if one.key in self._trace.functions for seen in self._trace.functions[one.key].seen)
+
+    def _preserving(self, aside: set[str]) -> Iterator[_Found]:
+        """Functions whose result is shaped like one of their arguments."""
+        for one in self._ran:
+            hidden = one.node.name.startswith("__") and one.node.name not in CALLED
+            if one.key in aside or hidden or self._is_plumbing(one):
+                continue
+            alike = self._alike(one)
+            text = self._code.texts[one.path]
+            if not alike or not one.returns:
+                continue
+            ways = [Mutation(kind="identity", what=f"gives back its argument {name}",
+                             edits=(edit_between(one.path, text, identity(one, text, name)),))
+                    for name in alike[:MOST_IDENTITIES]]
+            yield _Found(one.name, "shape-preserving", one.path, one.symbol, one.node.lineno,
+                         [*self._zero(one), *ways], one)
+
+    def _alike(self, one: Definition) -> list[str]:
+        """The arguments that what comes back is shaped like, in every call that was looked at."""
+        called = self._trace.functions[one.key]
+        names = [name for name in one.parameters if called.seen and all(
+            seen.given.get(name) == seen.returned and seen.returned[0] in ("array", "number") for seen in called.seen)]
+        if called.seen and called.seen[0].returned == ["number"]:
+            return names[:1] if names[:1] == one.parameters[:1] else []
+        return names
+
+    def _zero(self, one: Definition) -> list[Mutation]:
+        text = self._code.texts[one.path]
+        after = zeroed(one, text)
+        return [] if after is None else [Mutation(
+            kind="zero", what=f"{one.symbol} gives back zeros", edits=(edit_between(one.path, text, after),))]
+
+    def _drop(self, holder: Definition | None, statement: ast.stmt) -> list[Mutation]:
+        assert holder is not None
+        text = self._code.texts[holder.path]
+        return [Mutation(kind="drop", what=f"without `{ast.unparse(statement)[:80]}`",
+                         edits=(edit_between(holder.path, text, without(text, statement)),))]
+
+    # --- what is no part ----------------------------------------------------------------------------------------------
+
+    def _is_plumbing(self, one: Definition) -> bool:
+        why = self._plumbing(one)
+        if why:
+            self._rest.setdefault(one.name, NotExamined(name=one.name, kind="plumbing", why=f"{why} ({one.path})"))
+        return bool(why)
+
+    def _plumbing(self, one: Definition) -> str:
+        if any(_OPTIMIZER.match(name) for name in one.parameters):
+            return "it makes the steps of the training"
+        calls = {last_name(node.func) for node in one.own() if isinstance(node, ast.Call)}
+        return "it loads the data" if calls & _LOADS else ""
+
+    def _decoys(self) -> set[str]:
+        """Keys of functions that reach neither predictions nor loss: nothing uses what they give back, and they change
+        nothing that others see; or they are named for telling of a run."""
+        used = self._used_names()
+        found: dict[str, str] = {}
+        for one in self._ran:
+            called = self._trace.functions[one.key]
+            silent = all(seen.returned == ["NoneType"] or seen.returned == ["None"] for seen in called.seen)
+            module = one.path.rpartition("/")[2].removesuffix(".py")
+            if one.node.name == "__init__" or one.node.name == "main":
+                continue
+            if one.node.name not in used and silent and not _changes(one) and not self._calls_changing(one):
+                found[one.key] = "nothing uses what it gives back, and it changes nothing that others see"
+            elif _ASIDE.search(one.name) or _ASIDE.search(module):
+                found[one.key] = "by its name it only tells"
+        for one in self._ran:
+            if one.key in found:
+                self._rest.setdefault(one.name, NotExamined(
+                    name=one.name, kind="decoy", why=f"{found[one.key]} ({one.path})"))
+        return set(found)
+
+    def _used_names(self) -> set[str]:
+        """Names of what is called where its result is used."""
+        found: set[str] = set()
+        for tree in self._code.trees.values():
+            bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+            found |= {last_name(node.func) for node in ast.walk(tree)
+                      if isinstance(node, ast.Call) and id(node) not in bare}
+        return found
+
+    def _calls_changing(self, one: Definition) -> bool:
+        names = {last_name(node.func) for node in one.own() if isinstance(node, ast.Call)}
+        return any(_changes(other) for other in self._ran if other.node.name in names and other is not one)
+
+    # --- the floor ----------------------------------------------------------------------------------------------------
+
+    def _floor(self, parts: Sequence[Definition]) -> Mutation | None:
+        """What all of the model passes through, turned to zero: the function below which most parts ran."""
+        keys = {one.key for one in parts}
+        best: tuple[int, int, str] | None = None
+        for one in self._ran:
+            called = self._trace.functions[one.key]
+            if not called.seen or called.seen[0].returned[0] not in ("array", "list") or one.key in keys:
+                continue
+            below = self._trace.below(one.key)
+            rank = (len(below & keys), -len(below), one.key)
+            if rank[0] and (best is None or rank > best):
+                best = rank
+        if best is None:
+            return None
+        return next(iter(self._zero(self._by_key[best[2]])), None)
+
+    # --- the same thing found twice -----------------------------------------------------------------------------------
+
+    def _merged(self, outside: Sequence[_Found], code: Sequence[_Found]) -> list[_Found]:
+        """One entry a thing: what can be set goes with the code that its name means, and comes first there."""
+        parts: list[_Found] = []
+        for one in code:
+            known = next((part for part in parts if (part.path, part.symbol) == (one.path, one.symbol)), None)
+            if known is None:
+                parts.append(one)
+            else:
+                known.mutations += [way for way in one.mutations if way not in known.mutations]
+        for one in outside:
+            known = next((part for part in parts if _same(one.name, part.name)), None)
+            if known is None:
+                parts.append(one)
+            else:
+                first = [way for way in known.mutations if way.kind in ("option", "override")]
+                known.mutations = [*first, *one.mutations, *known.mutations[len(first):]]
+                known.kind = "optional"
+        return parts
+
+
+def _calls(node: ast.expr) -> set[str]:
+    return {last_name(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)}
+
+
+def _terms(node: ast.expr) -> list[ast.expr]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [*_terms(node.left), *_terms(node.right)]
+    return [node]
+
+
+def _changes(one: Definition) -> bool:
+    """Whether it writes to something that is not its own: an attribute or item of what it was given, a global."""
+    given = {"self", *one.parameters}
+    for node in one.own():
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            return True
+        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            holder: ast.expr = node
+            while isinstance(holder, ast.Attribute | ast.Subscript):
+                holder = holder.value
+            if isinstance(holder, ast.Name) and holder.id in given:
+                return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            method = node.func.attr
+            if last_name(node.func.value) in given - {"self"} and (method.endswith("_") or method in (
+                    "append", "extend", "add", "update", "pop", "step", "backward", "fit", "insert", "clear")):
+                return True
+    return False
+
+
+def _strength(name: str, value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and bool(_STRENGTH.search(name))
+
+
+_AFFIX = re.compile(r"^(use|with|enable|no|without|disable|do|apply|add|is|has)_|"
+                    r"_(enabled|on|rate|prob|p|weight|coef)$")
+
+
+def _plain_name(name: str) -> str:
+    return _AFFIX.sub("", name.replace("-", "_")) or name
+
+
+def _same(setting: str, symbol: str) -> bool:
+    """Whether what is set by one name is likely the code of another: all its words begin words of the symbol."""
+    words = [word for word in re.split(r"[_\W]+", setting.lower()) if word]
+    within = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", symbol)]
+    return bool(words) and all(any(_begins(word, one) for one in within) for word in words)
+
+
+def _begins(word: str, other: str) -> bool:
+    """Whether one of two words begins the other."""
+    return len(word) > 2 and (other.startswith(word[:6]) or (len(other) > 3 and word.startswith(other[:6])))
+
+
+def _unique(found: Sequence[_Found]) -> list[str]:
+    """Names that tell them apart: with the file where two are alike."""
+    count = Counter(one.name for one in found)
+    return [one.name if count[one.name] == 1 else f"{one.path}:{one.symbol}" for one in found]
+
+
