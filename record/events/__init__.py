@@ -11,9 +11,11 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter
 
 from record.events.papers import IdeaEvent, PaperEvent
+from record.events.repository import RepositoryEvent
 from record.events.running import CallEvent, RunEvent
 from record.events.searching import NodeEvent, SearchEvent
 
 Event = Annotated[
-    RunEvent | SearchEvent | NodeEvent | CallEvent | IdeaEvent | PaperEvent, Field(discriminator="type")]
+    RunEvent | SearchEvent | NodeEvent | CallEvent | IdeaEvent | PaperEvent | RepositoryEvent,
+    Field(discriminator="type")]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from record.events import Event, papers
+from record.events import repository as of_code
 from record.events.running import Branched, CallEvent, Resumed, RunEvent
 from record.events.searching import NodeEvent, SearchEvent
 from record.fold.process import add_model, apply_call, apply_process
@@ -30,6 +31,8 @@ def apply(state: RunState, event: Event, at: float = 0.0) -> None:
         apply_search(state, event, at)
     elif isinstance(event, RunEvent):
         apply_process(state, event, at)
+    elif isinstance(event, of_code.RepositoryEvent):
+        _apply_code(state, event)
     else:
         _apply_paper(state, event)
 
@@ -78,3 +81,26 @@ def _apply_paper(state: RunState, event: papers.PaperEvent | papers.IdeaEvent) -
             state.released = state.assessed = state.ended = None
             state.overrides |= event.settings
             add_model(state, event.model)
+
+
+def _apply_code(state: RunState, event: of_code.RepositoryEvent) -> None:
+    code = state.code
+    match event:
+        case of_code.CodeTaken():
+            code.taken = event
+        case of_code.EnvironmentBuilt():
+            code.environment = event
+        case of_code.CommandFound():
+            code.command = event
+        case of_code.Repaired():
+            code.repairs.append(event)
+        case of_code.BaselineChecked():
+            code.baseline = event
+        case of_code.PartsFound():
+            code.parts = event
+        case of_code.Patched():
+            code.patched[event.part, event.way] = event
+        case of_code.CommandEnded():
+            code.runs[event.run.key] = event
+        case of_code.AblationsSettled():
+            code.settled = event

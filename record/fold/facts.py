@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from record.events import papers, running, searching
+from record.events import papers, repository, running, searching
 from record.machine import Machine, Rate
 from record.nouns.data import DataPlan, DatasetFacts, Measurement, OnHub, OverExamples, Scorer
 from record.nouns.decisions import CallKey, Extend, Spending
@@ -118,6 +118,24 @@ class Ancestor:
 
 
 @dataclass
+class CodeState:
+    """What is known of a user's repository."""
+
+    taken: repository.CodeTaken | None = None
+    environment: repository.EnvironmentBuilt | None = None
+    command: repository.CommandFound | None = None
+    repairs: list[repository.Repaired] = field(default_factory=list[repository.Repaired])
+    baseline: repository.BaselineChecked | None = None
+    parts: repository.PartsFound | None = None
+    patched: dict[tuple[str, int], repository.Patched] = field(
+        default_factory=dict[tuple[str, int], repository.Patched])
+    """What came of each way to take a part out, by part and number of the way."""
+    runs: dict[str, repository.CommandEnded] = field(default_factory=dict[str, repository.CommandEnded])
+    """Every run of the command by its key, in the order in which they ended."""
+    settled: repository.AblationsSettled | None = None
+
+
+@dataclass
 class Facts:
     """What is folded. Read it as `record.fold.state.RunState`, which is these fields with what follows from them."""
 
@@ -193,6 +211,8 @@ class Facts:
     """What the person's own documents say; None before they are read, and where none were given."""
     prior_work: papers.PriorWorkRead | None = None
     """What the closest papers used. Page one says "prior work unread" where this is None or `unread`."""
+    code: CodeState = field(default_factory=CodeState)
+    """The repository that the record is of; empty where it is of none."""
     ideating: papers.Ideating | None = None
     """The topic of an ideation; None in a run."""
     looked_up: dict[tuple[int, int], papers.LookedUp] = field(default_factory=dict[tuple[int, int], papers.LookedUp])

@@ -1,0 +1,138 @@
+"""A user's repository is taken in, its result made again, and its parts taken out one by one."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from record.events.running import FORMAT
+from record.nouns.frozen import Frozen
+from record.nouns.repository import (
+    BaselineVerdict,
+    Command,
+    CommandRun,
+    Deviation,
+    Expected,
+    Gate,
+    Mutation,
+    NotExamined,
+    Part,
+    PartResult,
+    Repair,
+    SameSeed,
+)
+
+Purpose = Literal["repair", "baseline", "trace", "search", "joint", "confirm"]
+
+
+class CodeTaken(Frozen):
+    """The repository was copied, as its HEAD is or with uncommitted work as a commit of ours."""
+
+    type: Literal["code_taken"] = "code_taken"
+    format: int = FORMAT
+    repository: str = Field(description="the folder, as the person gave it")
+    commit: str
+    tree: str
+    snapshot: bool = False
+    files: int
+    bytes: int
+    faults: tuple[str, ...] = Field(default=(), description="what git does not hold: submodules, files in LFS")
+    settings: dict[str, Any] = Field(default_factory=dict)
+    version: str = ""
+    model: str = ""
+    isolation: str = ""
+
+
+class EnvironmentBuilt(Frozen):
+    """What its commands run with."""
+
+    type: Literal["environment_built"] = "environment_built"
+    how: Literal["given", "interpreter", "beside"] = Field(
+        description="an interpreter that was named, ours, or ours with packages installed beside")
+    python: str = Field(description="version")
+    packages: dict[str, str] = Field(default_factory=dict, description="installed beside, name -> version")
+    folders: tuple[str, ...] = Field(default=(), description="of the repository, from which it imports")
+    deviations: tuple[Deviation, ...] = ()
+    mounts: dict[str, str] = Field(default_factory=dict, description="name -> fingerprint of what lies there")
+    device: str = "cpu"
+
+
+class CommandFound(Frozen):
+    """The command that makes the result."""
+
+    type: Literal["command_found"] = "command_found"
+    command: Command
+    expected: Expected | None = None
+    by: Literal["person", "repository", "model"]
+    why: str = Field(default="", description="where it stands, and what was wrong with others")
+
+
+class Repaired(Frozen):
+    """A repair was tried after a failed run: it is kept where the program then got past what stopped it."""
+
+    type: Literal["repaired"] = "repaired"
+    signature: str = Field(description="what stopped the program")
+    repair: Repair
+    by: Literal["rule", "model"]
+    tree: str = Field(description="the files with it")
+    commit: str = ""
+    kept: bool
+    then: str = Field(default="", description="what stops it now; empty: nothing")
+
+
+class BaselineChecked(Frozen):
+    """The repository as it is, over its seeds, beside what its authors report."""
+
+    type: Literal["baseline_checked"] = "baseline_checked"
+    tree: str
+    runs: tuple[str, ...]
+    mean: float | None
+    spread: float | None
+    verdict: BaselineVerdict
+    same_seed: SameSeed
+    why: str = Field(default="", description="it failed: what stopped it")
+
+
+class PartsFound(Frozen):
+    """What can be taken out, and what is not and why."""
+
+    type: Literal["parts_found"] = "parts_found"
+    parts: tuple[Part, ...]
+    rest: tuple[NotExamined, ...] = ()
+    floor: Mutation | None = None
+    budget: int = Field(description="runs that may be made in all, the baseline's among them")
+
+
+class Patched(Frozen):
+    """One way to take a part out was tried at one seed, and what came of it."""
+
+    type: Literal["patched"] = "patched"
+    part: str
+    way: int = Field(ge=0, description="which of the part's mutations")
+    tree: str
+    gate: Gate
+    why: str = ""
+
+
+class CommandEnded(Frozen):
+    """A run of the command ended."""
+
+    type: Literal["command_ended"] = "command_ended"
+    run: CommandRun
+    purpose: Purpose
+    parts: tuple[str, ...] = Field(default=(), description="what was taken out")
+
+
+class AblationsSettled(Frozen):
+    """What is reported."""
+
+    type: Literal["ablations_settled"] = "ablations_settled"
+    results: tuple[PartResult, ...]
+    top: tuple[str, ...] = Field(description="the most important parts, in order")
+    runs: int
+    stopped: str = Field(default="", description="why the search ended before it was separated or spent")
+
+
+RepositoryEvent = (CodeTaken | EnvironmentBuilt | CommandFound | Repaired | BaselineChecked | PartsFound | Patched
+                   | CommandEnded | AblationsSettled)
