@@ -1,0 +1,287 @@
+"""Where a program leaves its result, and the number that is read there.
+
+    FILE.json:a.b.0                  a value in JSON; words and places of lists joined by dots
+    FILE.csv:column                  the last row that has one; so FILE.tsv, and FILE.jsonl with a row a line
+        ...@last                     the same
+        ...@min(c), ...@max(c)       the row where another column (or this one) is least or greatest
+        ...@epoch=3                  the row where a column has that value
+    tb:FOLDER:tag@last               TensorBoard's event files in a folder and below; @min, @max of tags, @step=3
+    stdout:REGEX                     the last match of its first group in what was printed
+
+A file's name may hold * and ** where the program names folders by itself: the newest match is read. `{out}` stands for
+the folder of the run. The files are the repository's, written by code that is not trusted: links are not followed,
+sizes are limited, and whatever cannot be read is a failure of the kind `no measurement`, in words.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from io import TextIOWrapper
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, cast
+
+from record.errors import WrongUse
+from record.nouns.nodes import Failure
+from sandbox.repository.event_files import rows_of_folder
+from sandbox.untrusted import BadFile, open_regular, read_as
+
+METRIC_BYTES = 64 * 2**20
+"""Largest file that a metric is read from; event files of TensorBoard may hold more."""
+_MOST_ENTRIES = 20_000
+"""Files and folders that are looked at where a name holds a pattern."""
+
+MetricKind = Literal["json", "table", "tb", "stdout"]
+_ROWS = re.compile(r"(?P<column>.+?)(?:@(?:last|(?P<end>min|max)\((?P<by>[^()]+)\)|(?P<at>[^@=]+)=(?P<is>.+)))?")
+_TABLES = (".csv", ".tsv", ".jsonl")
+_WAYS = "FILE.json:a.b, FILE.csv:column@last, tb:FOLDER:tag@last or stdout:REGEX"
+
+
+class MetricError(WrongUse):
+    """A metric that is written in no known way. Who acts: whoever wrote it."""
+
+
+class NotThere(BadFile):
+    """There is no such number."""
+
+
+class NoFile(NotThere):
+    """Not even the file is there."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Where a number is. `place`: file, or folder of event files; `name`: keys, column, tag or regular expression."""
+
+    text: str
+    """As it was written."""
+    kind: MetricKind
+    place: str
+    name: str
+    end: str = ""
+    """`min` or `max`: the row is chosen by `by`."""
+    by: str = ""
+    """The column that a row is chosen by; empty: the last row."""
+    equals: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A finite number, or why there is none. `note`: what is to be known of how it was read."""
+
+    value: float | None = None
+    note: str = ""
+    failure: Failure | None = None
+
+
+def parse_metric(text: str, out: str = "out") -> Metric:
+    """Raises: MetricError, whose message says how metrics are written."""
+    kind, _, rest = text.partition(":")
+    if kind == "stdout":
+        return Metric(text, "stdout", "", _expression(rest))
+    if kind == "tb":
+        kind, _, rest = rest.partition(":")
+        return _of_rows("tb", _inside(kind.replace("{out}", out), text), rest, text)
+    place = _inside(kind.replace("{out}", out), text)
+    if place.endswith(_TABLES):
+        return _of_rows("table", place, rest, text)
+    if not place.endswith(".json") or not rest:
+        raise MetricError(f"cannot read the metric {text!r}: write {_WAYS}")
+    return Metric(text, "json", place, rest)
+
+
+def _expression(written: str) -> str:
+    try:
+        groups = re.compile(written).groups
+    except re.error as error:
+        raise MetricError(f"the regular expression {written!r} cannot be read: {error}") from error
+    if not groups:
+        raise MetricError(f"stdout:{written} says not which part is the number: put it in parentheses, "
+                          "like stdout:accuracy ([0-9.]+)")
+    return written
+
+
+def _inside(place: str, text: str) -> str:
+    path = PurePosixPath(place)
+    if not place or path.is_absolute() or ".." in path.parts:
+        raise MetricError(f"the metric {text!r} names no file in the repository: write {_WAYS}")
+    return str(path)
+
+
+def _of_rows(kind: MetricKind, place: str, rest: str, text: str) -> Metric:
+    found = _ROWS.fullmatch(rest)
+    if found is None or "@" in found["column"]:
+        raise MetricError(f"cannot read which row {text!r} means: write column@last, column@min(other), "
+                          "column@max(other) or column@epoch=3")
+    by, wanted = found["by"] or found["at"] or "", found["is"] or ""
+    return Metric(text, kind, place, found["column"].strip(), found["end"] or "", by.strip(), wanted.strip())
+
+
+def read_metric(metric: Metric, folder: Path, stdout: str = "", *, scale: float = 1.0, stale: bool = False,
+                since: float | None = None) -> Reading:
+    """The number that a run left in its folder, times `scale`.
+
+    `stale`: a file of that name lay there before and was taken away; `since`: when the run began (seconds since 1970):
+    a file that is older is not of this run.
+    """
+    try:
+        with read_as(f"{metric} cannot be read"):
+            value, note = _READERS[metric.kind](metric, folder, stdout, since)
+            return Reading(_finite(value, metric) * scale, note)
+    except BadFile as error:
+        stale = stale and isinstance(error, NoFile)
+        said = f"{error}; the one in the repository is older than the run" if stale else str(error)
+        return Reading(failure=Failure(kind="no measurement", message=said))
+
+
+def _finite(value: object, metric: Metric) -> float:
+    """Numbers only: of text and truth values nobody said that they are numbers."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise NotThere(f"{metric} is not a number: {str(value)[:80]!r}")
+    if not math.isfinite(value):
+        raise NotThere(f"{metric} is not finite: {value}")
+    return float(value)
+
+
+def _number(text: object, metric: Metric) -> float:
+    try:
+        return float(text) if isinstance(text, str | int | float) else math.nan
+    except ValueError:
+        raise NotThere(f"{metric} is not a number: {str(text)[:80]!r}") from None
+
+
+def _from_stdout(metric: Metric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
+    found = [one[1] for one in re.finditer(metric.name, stdout)]
+    if not found:
+        raise NotThere(f"nothing that was printed matches {metric.name!r}")
+    return _number(found[-1], metric), f"{len(found)} matches, the last was taken" if len(found) > 1 else ""
+
+
+def _from_json(metric: Metric, folder: Path, stdout: str, since: float | None) -> tuple[Any, str]:
+    name, note = _file(metric, folder, since)
+    with open_regular(folder, name, METRIC_BYTES) as file:
+        value: Any = json.loads(file.read())
+    for key in metric.name.split("."):
+        value = _step(value, key, metric)
+    return value, note
+
+
+def _step(value: object, key: str, metric: Metric) -> object:
+    if isinstance(value, dict) and key in value:
+        return cast(dict[str, object], value)[key]
+    listed = cast(list[object], value) if isinstance(value, list) else []
+    if re.fullmatch(r"-?\d+", key) and -len(listed) <= int(key) < len(listed):
+        return listed[int(key)]
+    there = ", ".join(map(str, islice(cast(dict[str, object], value), 12))) if isinstance(value, dict) else ""
+    raise NotThere(f"{metric}: no such key as {key!r}" + (f"; there are {there}" if there else ""))
+
+
+def _from_table(metric: Metric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
+    name, note = _file(metric, folder, since)
+    with open_regular(folder, name, METRIC_BYTES) as raw:
+        text = TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="")
+        if name.endswith(".jsonl"):
+            return _chosen((cast(Row, json.loads(line)) for line in text if line.strip()), metric), note
+        rows = csv.DictReader(text, delimiter="\t" if name.endswith(".tsv") else ",", skipinitialspace=True)
+        columns = [column.strip() for column in rows.fieldnames or ()]
+        for wanted in filter(None, (metric.name, metric.by)):
+            if wanted not in columns:
+                raise NotThere(f"{metric}: no such column as {wanted!r}; there are {', '.join(columns[:12])}")
+        rows.fieldnames = columns
+        return _chosen(cast(Iterator[Row], rows), metric), note
+
+
+def _from_events(metric: Metric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
+    _unlinked(folder, metric.place)
+    found = rows_of_folder(folder, metric.place, {metric.name, metric.by} - {""}, since or 0.0)
+    if not found.files:
+        raise NoFile(f"{metric}: no such file as events.out.tfevents.* in {metric.place}")
+    if metric.name not in found.tags:
+        raise NotThere(f"{metric}: no such tag; there are {', '.join(sorted(found.tags)[:12])}")
+    return _chosen(found.rows, metric), f"{found.files} event files, read as one" if found.files > 1 else ""
+
+
+Row = Mapping[str, object]
+
+
+def _chosen(rows: Iterable[Row], metric: Metric) -> float:
+    """Of the rows that hold the metric: the last, or the one that another column chooses; of equal ones the first."""
+    best: object = None
+    least: float | None = None
+    sign = -1 if metric.end == "max" else 1
+    for row in rows:
+        if row.get(metric.name) in (None, "") or (metric.by and row.get(metric.by) in (None, "")):
+            continue
+        if metric.end:
+            by = sign * _number(row[metric.by], metric)
+            if math.isnan(by) or (least is not None and by >= least):
+                continue
+            least = by
+        elif metric.by and not _equal(row[metric.by], metric.equals):
+            continue
+        best = row[metric.name]
+    if best is None:
+        which = f" where {metric.by} is {metric.equals}" if metric.equals else ""
+        raise NotThere(f"{metric}: no such row{which}")
+    return _number(best, metric)
+
+
+def _equal(found: object, wanted: str) -> bool:
+    try:
+        return float(str(found)) == float(wanted)
+    except ValueError:
+        return str(found).strip() == wanted
+
+
+def _file(metric: Metric, folder: Path, since: float | None) -> tuple[str, str]:
+    """The file that is meant, and a note where several could be. Raises `NotThere`."""
+    names = [metric.place] if "*" not in metric.place else sorted(_matches(folder, metric.place))
+    ages = {name: _age(folder, name) for name in names if os.path.lexists(folder / name)}
+    if not ages:
+        raise NoFile(f"{metric}: no such file as {metric.place}")
+    newest = max(ages, key=lambda name: (ages[name], name))
+    if since is not None and ages[newest] < since:
+        raise NotThere(f"{metric}: {newest} is older than the run")
+    return newest, f"{len(ages)} files match, the newest was read: {newest}" if len(ages) > 1 else ""
+
+
+def _age(folder: Path, name: str) -> float:
+    return (folder / name).lstat().st_mtime
+
+
+def _matches(folder: Path, pattern: str) -> Iterator[str]:
+    """Plain files below a folder that a pattern names; links are not followed, and not looked for beyond a limit."""
+    wanted = _as_expression(pattern)
+    paths = (os.path.join(place, name) for place, folders, names in os.walk(folder) for name in (*names, *folders))
+    for path in islice(paths, _MOST_ENTRIES):
+        relative = os.path.relpath(path, folder)
+        if wanted.fullmatch(relative) and os.path.isfile(path) and not os.path.islink(path):
+            yield relative
+
+
+def _as_expression(pattern: str) -> re.Pattern[str]:
+    """`*` stands for anything but a slash, `**/` for any folders."""
+    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    found = [one[0] for one in re.finditer(r"\*\*/|\*\*|\*|\?|[^*?]+", pattern)]
+    return re.compile("".join(words.get(word) or re.escape(word) for word in found))
+
+
+def _unlinked(folder: Path, place: str) -> None:
+    path = folder
+    for part in PurePosixPath(place).parts:
+        path = path / part
+        if path.is_symlink():
+            raise BadFile(f"{place} is a symbolic link")
+
+
+_READERS: dict[MetricKind, Callable[[Metric, Path, str, float | None], tuple[Any, str]]] = {
+    "json": _from_json, "table": _from_table, "tb": _from_events, "stdout": _from_stdout}
