@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspector.cells import owed_text
 from inspector.text import clock_time, duration, plain, short
 from inspector.tree import score_of
-from record.events import Event, papers, running, searching
+from record.events import Event, papers, repository, running, searching
 from record.fold.state import RunState
 from record.nouns.decisions import Compare, Expand, Extend
 from record.nouns.nodes import changed, node_id, retries
@@ -17,7 +17,41 @@ def describe(event: Event, state: RunState) -> str | None:
         return _of_the_run(event, state)
     if isinstance(event, searching.SearchEvent | searching.NodeEvent):
         return _of_the_search(event, state)
+    if isinstance(event, repository.RepositoryEvent):
+        return _of_the_code(event)
     return _of_the_paper(event)
+
+
+def _of_the_code(event: repository.RepositoryEvent) -> str | None:
+    match event:
+        case repository.CodeTaken():
+            return f"taken in at {event.commit[:12]}: {event.files} files, {event.bytes / 1e6:.1f} MB" + "".join(
+                f"; {short(fault, 160)}" for fault in event.faults)
+        case repository.EnvironmentBuilt():
+            told = (f"{short(one.wanted, 60)} (had {short(one.found, 60) or 'none'})" for one in event.deviations)
+            return f"Python {event.python}, {event.how}" + "".join(f"; not met: {one}" for one in told)
+        case repository.CommandFound():
+            return f"command, by the {event.by}: {short(' '.join(event.command.argv), 160)}" + (
+                f" ({short(event.why, 200)})" if event.why else "")
+        case repository.Repaired():
+            return (f"{'mended' if event.kept else 'tried in vain'}: {short(event.repair.reason, 160)}" + (
+                f"; then {short(event.then, 120)}" if event.then else ""))
+        case repository.BaselineChecked():
+            mean = f", mean {event.mean:.6g}" if event.mean is not None else ""
+            return f"baseline {event.verdict}{mean}; the first seed again: {event.same_seed}" + (
+                f"; {short(event.why, 200)}" if event.why else "")
+        case repository.PartsFound():
+            return (f"{len(event.parts)} parts, {len(event.rest)} things that are none; "
+                    f"at most {event.budget} runs")
+        case repository.Patched():
+            return f"{short(event.part, 80)}: {event.gate}" + (f" ({short(event.why, 120)})" if event.why else "")
+        case repository.CommandEnded():
+            what = " and ".join(short(part, 60) for part in event.parts)
+            came = f"{event.run.value:.6g}" if event.run.value is not None else short(
+                event.run.failure.message if event.run.failure else "no value", 160)
+            return f"{event.purpose}{f' without {what}' if what else ''}, seed {event.run.seed}: {came}"
+        case repository.AblationsSettled():
+            return f"settled after {event.runs} runs: {', '.join(short(name, 60) for name in event.top)}"
 
 
 def _of_the_run(event: running.RunEvent | running.CallEvent, state: RunState) -> str | None:

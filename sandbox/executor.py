@@ -62,6 +62,8 @@ class LocalExecutor:
                               secret=tuple(path.absolute() for path in (labels, *secret)),
                               packages=lambda: self.packages.folder if self.packages else None)
         shutil.rmtree(scoring_folder(config), ignore_errors=True)
+        self.config = config
+        """On what terms code runs."""
         self._settings, self._scorers = settings, scorers
         self._gpus = gpus or open_leases(settings, cuda_visible_devices())
         models = {name: str(path.absolute()) for name, path in (pretrained or {}).items()}
@@ -116,7 +118,7 @@ class LocalExecutor:
             lease = await self._runner.leased()
             usage = Usage()
             try:
-                return await run_command(job, config=self._runner.config, meter=self._runner.meter, lease=lease,
+                return await run_command(job, config=self.config, meter=self._runner.meter, lease=lease,
                                          limits=limits_of(self._settings, slots=self.slots), usage=usage)
             finally:
                 self._gpus.release(lease, usage.processes)

@@ -122,6 +122,41 @@ class Doctor(Command, to=app, work="agent.cli.doctor:doctor", settings=MODEL):
     json: AsJson = False
 
 
+class Ablate(Command, to=app, work="agent.cli.ablate:ablate", settings=(*MODEL, "workers", "gpus")):
+    """Reproduce a git repository's result, then find out which of its parts carry it. Exits 5 where the result differs
+    from what is expected, or cannot be made."""
+
+    repository: Annotated[Path, Argument(metavar="REPO", help="The folder of a git repository; it is only read.")]
+    command: Annotated[str, Option(
+        metavar="CMD", help="What makes the result, with {seed} where its seed goes; default: found in the "
+                            "repository. {out} is a folder for what it writes, {device} cpu or cuda.")] = ""
+    metric: Annotated[str, Option(
+        metavar="SPEC", help="Where the result is: FILE.json:a.b, FILE.csv:column@last, tb:DIR:tag@last or "
+                             "stdout:REGEX.")] = ""
+    direction: Annotated[Literal["max", "min"], Option(help="Whether more of it is better, or less.")] = "max"
+    metric_scale: Annotated[float, Option(help="What the number is multiplied with, such as 0.01 of percents.")] = 1.0
+    expect: Annotated[str, Option(metavar="VALUE", help="What its authors report: 0.83, 0.83±0.02 or 0.83±5%.")] = ""
+    top: Annotated[int, Option(help="How many of the most important parts are wanted.")] = 5
+    budget_runs: Annotated[int | None, Option(help="Runs of the command in all; default: by its parts.")] = None
+    timeout: Annotated[str, Option(help="Wall-clock limit of one run, such as 90s or 2h.")] = "1h"
+    python: Annotated[str, Option(
+        metavar="PATH", help="Its interpreter, or the prefix of a conda environment, taken as it is; default: "
+                             "ours, with what it asks for installed beside.")] = ""
+    mount: Annotated[list[str] | None, Option(
+        metavar="NAME=PATH", help="Data from outside, read-only, beside the checkout as NAME; may be repeated.")] = None
+    env: Annotated[list[str] | None, Option(
+        metavar="NAME=VALUE", help="A variable of its environment; may be repeated.")] = None
+    resume_command: Annotated[str, Option(metavar="CMD", help="What goes on after a cut, in the same folder.")] = ""
+    reproduce_only: Annotated[bool, Option("--reproduce-only", help="Only make the result again.")] = False
+    accept_baseline: Annotated[bool, Option(
+        "--accept-baseline", help="Ablate also where the result differs from what is expected.")] = False
+    dirty: Annotated[bool, Option("--dirty", help="Take uncommitted work along, as a commit of ours.")] = False
+    config: Config = None
+    runs: Annotated[Path, Option(help="The folder in which a folder for it is created.")] = Path("runs")
+    out: Annotated[Path | None, Option(help="The folder itself; given again, it goes on there.")] = None
+    json: AsJson = False
+
+
 # --- steering a run -------------------------------------------------------------------------------------------------
 
 Node = Annotated[str, Argument(metavar="NODE", help="The node's id, as the tree shows it: n0012.")]

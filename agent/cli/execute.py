@@ -38,7 +38,7 @@ def execute(asked: Execute) -> int:
         file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise WrongUse(f"cannot read {file}: {error}; give a Python file in UTF-8") from None
-    limit = None if asked.timeout is None else _seconds(asked.timeout)
+    limit = None if asked.timeout is None else wall_clock(asked.timeout)
     if bool(asked.cells.strip()) != bool(asked.on.strip()) or (asked.setting and not asked.cells.strip()):
         raise WrongUse("--cells and --on belong together: --cells baseline@low,method@low --on digits, and --setting "
                        "to them")
@@ -115,7 +115,7 @@ def _hyperparameter(text: str) -> tuple[str, Scalar]:
     return name.strip(), value.strip()
 
 
-def _seconds(text: str) -> float:
+def wall_clock(text: str) -> float:
     """Seconds of --timeout. Raises `WrongUse`."""
     with suppress(ValueError):
         limit = float(seconds_of(text))

@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -35,7 +36,7 @@ class Environment:
     """The ground of commands, with what is recorded of it."""
 
     ground: Ground
-    how: str
+    how: Literal["given", "interpreter", "beside"]
     version: str
     packages: Mapping[str, str]
     deviations: tuple[Deviation, ...]
@@ -84,7 +85,7 @@ def environment_for(
 
 def with_packages(environment: Environment, words: Iterable[str], settings: SandboxSettings) -> Environment:
     """The environment with more packages beside; what cannot be had is a deviation."""
-    words = list(words)
+    words, why = list(words), ""
     for pinned in (True, False):
         asked = words if pinned else [re.split(r"[\s<>=!~;\[]", one)[0] for one in words]
         try:

@@ -61,20 +61,16 @@ class Mirror:
     """The record's copy of a repository. Methods raise `RepositoryError` where git fails."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._checkouts = folder.parent / "trees"
+        self.folder = folder.absolute()
+        self._checkouts = self.folder.parent / "trees"
+        self._texts: dict[str, dict[str, str]] = {}
 
     def take(self, repository: Path, *, dirty: bool = False) -> Taken:
         """Copy a repository as its HEAD is; with `dirty`, with what is not committed.
 
         Raises `RepositoryError` for what is none, has no commit, or holds uncommitted work without `dirty`.
         """
-        root = root_of(repository)
-        changed = _changed(root)
-        if changed and not dirty:
-            raise RepositoryError(
-                f"{repository} holds work that is not committed ({_listed(changed)}): commit it, or take it as it is "
-                "with --dirty")
+        root, changed = self.check(repository, dirty=dirty)
         commit = _git(root, "rev-parse", "HEAD").strip()
         if not self.folder.exists():
             part = self.folder.with_name(self.folder.name + ".part")
@@ -90,6 +86,16 @@ class Mirror:
         return Taken(commit, tree, bool(changed), len(listed), sum(one.size for one in listed.values()),
                      self._faults(tree, listed))
 
+    @staticmethod
+    def check(repository: Path, *, dirty: bool = False) -> tuple[Path, list[str]]:
+        """Its top folder, and what is not committed; writes nothing. Raises `RepositoryError` as `take` does."""
+        root = root_of(repository)
+        if (changed := _changed(root)) and not dirty:
+            raise RepositoryError(
+                f"{repository} holds work that is not committed ({_listed(changed)}): commit it, or take it as it is "
+                "with --dirty")
+        return root, changed
+
     # --- trees --------------------------------------------------------------------------------------------------------
 
     def listing(self, tree: str) -> dict[str, Blob]:
@@ -104,6 +110,11 @@ class Mirror:
 
     def texts(self, tree: str) -> dict[str, str]:
         """The files of a tree that are text, in UTF-8 and not large, by their paths."""
+        if tree not in self._texts:
+            self._texts[tree] = self._read_texts(tree)
+        return self._texts[tree]
+
+    def _read_texts(self, tree: str) -> dict[str, str]:
         wanted = {path: one.id for path, one in self.listing(tree).items() if one.size <= TEXT and one.mode != "120000"}
         answer = self._run(["cat-file", "--batch"], "".join(f"{one}\n" for one in wanted.values()).encode())
         found: dict[str, str] = {}

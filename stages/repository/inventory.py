@@ -260,8 +260,8 @@ class _Reader:
                 found[one.key] = "by its name it only tells"
         for one in self._ran:
             if one.key in found:
-                self._rest.setdefault(one.name, NotExamined(
-                    name=one.name, kind="decoy", why=f"{found[one.key]} ({one.path})"))
+                name = one.owner.name if one.owner is not None else one.name
+                self._rest.setdefault(name, NotExamined(name=name, kind="decoy", why=f"{found[one.key]} ({one.path})"))
         return set(found)
 
     def _used_names(self) -> set[str]:
@@ -315,6 +315,11 @@ class _Reader:
                 known.mutations = [*first, *one.mutations, *known.mutations[len(first):]]
                 known.kind = "optional"
         return parts
+
+
+def is_strength(mutation: Mutation) -> bool:
+    """Whether a way sets a number to zero."""
+    return mutation.kind in ("option", "override") and bool(re.search(r"[= ]0$", mutation.what))
 
 
 def _calls(node: ast.expr) -> set[str]:

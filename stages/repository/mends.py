@@ -52,6 +52,7 @@ _SIGNATURES = (
     ("module", r"No module named '([\w.]+)'"),
     ("name", r"cannot import name '(\w+)' from '([\w.]+)'"),
     ("name", r"AttributeError: module '([\w.]+)' has no attribute '(\w+)'"),
+    ("name", r"AttributeError: `(np)\.(\w+)` was removed"),
     ("path", r"can't open file '([^']+)'"),
     ("option", r"unrecognized arguments: (--?[\w-]+)"),
     ("option", r"No such option: (--?[\w-]+)"),

@@ -1,0 +1,165 @@
+"""One reproduction and ablation of a repository from its order to its report: folder, lock, log, executor.
+
+Its log is `ablation.db`; it is no run of an idea. The same order given again goes on where it was left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from agent.settings import Settings
+from record.errors import WrongUse
+from record.events.repository import CodeTaken, EnvironmentBuilt
+from record.expected import parse_expected
+from record.fold.facts import CodeState
+from record.fold.state import RunState
+from record.lock import hold
+from record.log import EventLog, Listener
+from record.network import on_network
+from record.nouns.repository import Command
+from sandbox.executor import LocalExecutor
+from sandbox.isolation.probe import describe_isolation
+from sandbox.repository.command import check_ground
+from sandbox.repository.environment import Environment, environment_for
+from sandbox.repository.metric import parse_metric
+from sandbox.repository.mirror import Mirror, Taken
+from stages.repository.ablating import Ablation
+from stages.repository.reporting import write_report
+from stages.repository.reproducing import SEEDS, Reproduction, chosen
+from stages.repository.runs import Runs, Setup
+
+LOG = "ablation.db"
+LARGE_GB = 2.0
+"""A checkout above this is told: each run has one of its own, without its large files."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be done with which repository. `command` has {seed} where its seed goes."""
+
+    repository: str
+    command: tuple[str, ...] = ()
+    metric: str = ""
+    direction: str = "max"
+    scale: float = 1.0
+    expect: str = ""
+    top: int = 5
+    budget: int | None = None
+    timeout: float = 3600.0
+    python: str = ""
+    mounts: tuple[tuple[str, str], ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    resume: tuple[str, ...] = ()
+    dirty: bool = False
+    reproduce_only: bool = False
+    accept_baseline: bool = False
+
+    @property
+    def terms(self) -> dict[str, object]:
+        """As it is recorded, for the same order to be known again."""
+        return json.loads(json.dumps(asdict(self)))
+
+
+def ablate(order: Order, settings: Settings, folder: Path, *, listener: Listener) -> RunState:
+    """Bring an order to its end in a folder. Returns the state of its log.
+
+    Raises: `WrongUse`, `ExecutorError`, `RecordError`, `RunLockedError`.
+    """
+    parse_metric(order.metric)
+    if order.expect:
+        parse_expected(order.expect)
+    if not folder.exists():
+        Mirror(folder / "mirror").check(Path(order.repository), dirty=order.dirty)
+    elif not (folder / LOG).exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise WrongUse(f"{folder} is not empty and holds no ablation: choose another --out")
+    folder.mkdir(parents=True, exist_ok=True)
+    if on_network(folder):
+        raise WrongUse(f"{folder} lies on a network filesystem: give --out a folder on a local disk")
+    with hold(folder), closing(EventLog(folder / LOG, listener=listener)) as log:
+        asyncio.run(_Study(order, settings, log).work())
+        write_report(log.state.code, folder)
+        return log.state
+
+
+@dataclass
+class _Study:
+    order: Order
+    settings: Settings
+    log: EventLog
+
+    @property
+    def code(self) -> CodeState:
+        return self.log.state.code
+
+    async def work(self) -> None:
+        folder = self.log.path.parent.absolute()
+        mirror = Mirror(folder / "mirror")
+        taken = self._take(mirror)
+        executor = LocalExecutor(
+            self.settings.search.num_workers, folder / "views", labels=folder / "labels", cache=folder / "cache",
+            settings=self.settings.sandbox.model_copy(update={"pool": 0}))
+        try:
+            check_ground(self._environment(mirror, taken).ground, executor.config)
+            runs = Runs(self.log, executor, mirror, folder, self.order.timeout, self.settings.sandbox.device,
+                        self.order.resume)
+            await self._study(runs, Setup(taken.tree, self._command(mirror, taken), self._environment(mirror, taken)))
+        finally:
+            await executor.close()
+            mirror.forget_checkouts()
+
+    async def _study(self, runs: Runs, setup: Setup) -> None:
+        assert self.code.command is not None
+        setup, baseline = await Reproduction(
+            runs, self.settings.sandbox, setup, self.code.command.expected).reproduce()
+        accepted = baseline.verdict in ("reproduced", "unchecked") or (
+            baseline.verdict == "differs" and self.order.accept_baseline)
+        if accepted and not self.order.reproduce_only:
+            await Ablation(runs, setup, SEEDS, self.order.top, self.order.budget).ablate()
+
+    def _take(self, mirror: Mirror) -> CodeTaken:
+        known = self.code.taken
+        if known is None:
+            taken: Taken = mirror.take(Path(self.order.repository), dirty=self.order.dirty)
+            known = CodeTaken(
+                repository=self.order.repository, commit=taken.commit, tree=taken.tree, snapshot=taken.snapshot,
+                files=taken.files, bytes=taken.bytes, faults=(*taken.faults, *_large(taken)),
+                settings=self.order.terms, version=version("scientist"), model=self.settings.models.called,
+                isolation=describe_isolation(self.settings.sandbox))
+            self.log.append(known)
+        elif known.settings != self.order.terms:
+            raise WrongUse(f"{self.log.path.parent} holds another order: choose another --out")
+        return known
+
+    def _environment(self, mirror: Mirror, taken: CodeTaken) -> Environment:
+        environment = environment_for(mirror.texts(taken.tree), self.settings.sandbox, python=self.order.python,
+                                      mounts={name: Path(path) for name, path in self.order.mounts})
+        if self.code.environment is None:
+            self.log.append(EnvironmentBuilt(
+                how=environment.how, python=environment.version, packages=dict(environment.packages),
+                folders=environment.ground.folders, deviations=environment.deviations,
+                mounts=dict(environment.mounts), device=self.settings.sandbox.device))
+        return environment
+
+    def _command(self, mirror: Mirror, taken: CodeTaken) -> Command:
+        if self.code.command is None:
+            order = self.order
+            given = Command(
+                argv=order.command, env=dict(order.env), metric=order.metric,
+                direction="min" if order.direction == "min" else "max", scale=order.scale,
+                seeded=any("{seed}" in word for word in order.command)) if order.command else None
+            found = chosen(mirror.texts(taken.tree), given, order.metric, direction=order.direction, scale=order.scale)
+            self.log.append(found.model_copy(update={
+                "expected": parse_expected(order.expect) if order.expect else None,
+                "command": found.command.model_copy(update={"env": found.command.env | dict(order.env)})}))
+        assert self.code.command is not None
+        return self.code.command.command
+
+
+def _large(taken: Taken) -> tuple[str, ...]:
+    size = taken.bytes / 1e9
+    return (f"the checkout has {size:.1f} GB: its large files are linked, not copied",) if size > LARGE_GB else ()

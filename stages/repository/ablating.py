@@ -1,0 +1,397 @@
+"""The parts of a repository taken out one by one: every part once, then the edge of the most important, then those that
+may hide each other together, and what was found again on fresh seeds.
+
+Each way to take a part out is a tree and words of its own, tried at one seed: where it fails, changes nothing that
+runs, or leaves nothing of the model, the next way is tried. A part that no way took out is `not measured`, never 0.
+
+Source: AblateCell, its ablation phase; the policy is `search.arms`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import TypeVar
+
+from record.events.repository import AblationsSettled, PartsFound, Patched, Purpose
+from record.nouns.repository import CommandRun, Gate, Mutation, NotExamined, Part
+from sandbox.errors import RepositoryError
+from sandbox.repository.mirror import changed
+from sandbox.repository.trace import Trace, read_trace
+from search.arms import (
+    CONFIRM_SEEDS,
+    Arm,
+    advised_budget,
+    group_test,
+    harmful,
+    near_zero,
+    pick,
+    pooled_sigma,
+    ranked,
+    shares,
+    sweep_order,
+)
+from stages.repository.effects import (
+    Measured,
+    at_the_floor,
+    effect_of,
+    floor_rule,
+    interaction,
+    patch_gate,
+    results,
+    shows_more,
+)
+from stages.repository.inventory import Inventory, inventory, is_strength
+from stages.repository.runs import Runs, Setup
+
+T = TypeVar("T")
+
+WAYS = 3
+"""Ways that are tried to take one part out."""
+FRESH = 1000
+"""The first of the seeds that nothing was chosen by."""
+
+
+@dataclass
+class _Tried:
+    """What is known of a part: the way that stands for it, and its runs by seed."""
+
+    part: Part
+    way: int = -1
+    gate: Gate = "failed"
+    flag: str = ""
+    effects: dict[int, float | None] = field(default_factory=dict[int, "float | None"])
+    at_floor: dict[int, float] = field(default_factory=dict[int, float])
+    under_way: int = 0
+    runs: int = 0
+
+    @property
+    def arm(self) -> Arm:
+        found = tuple(one for one in self.effects.values() if one is not None)
+        settled = self.gate in ("no effect", "not reached")
+        return Arm(self.part.name, self.part.prior, found or ((0.0,) if self.gate == "no effect" else ()),
+                   failed=sum(one is None for one in self.effects.values()), in_flight=self.under_way, settled=settled)
+
+    @property
+    def mutation(self) -> Mutation:
+        return self.part.mutations[self.way]
+
+
+@dataclass
+class Ablation:
+    """One study of a repository whose baseline runs."""
+
+    runs: Runs
+    setup: Setup
+    seeds: tuple[int, ...]
+    """Those of the baseline, the first of which every part is taken out at."""
+    top: int = 5
+    budget: int | None = None
+    """Runs in all; None: what `search.arms.advised_budget` says."""
+    find: Callable[[Inventory], Awaitable[Inventory]] | None = None
+    """A model that names, merges and weighs what was found; parts that point nowhere are left out."""
+    _tried: dict[str, _Tried] = field(default_factory=dict[str, _Tried])
+    _trace: Trace = field(default_factory=Trace)
+    _repeatable: bool = True
+    _floor: float | None = None
+    _together: tuple[str, ...] = ()
+
+    async def ablate(self) -> AblationsSettled:
+        """What every part does. Raises `ExecutorError`."""
+        if (known := self.runs.code.settled) is not None:
+            return known
+        found = await self._parts()
+        await self._first_values(found)
+        self._together = await self._twins()
+        await self._edge(found)
+        settled = await self._confirmed(found)
+        self.runs.recorder.append(settled)
+        return settled
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    async def _parts(self) -> PartsFound:
+        baseline = self.runs.code.baseline
+        assert baseline is not None
+        self._repeatable = baseline.same_seed == "same digits"
+        traced = await self.runs.make(self.setup, self.seeds[0], "trace", repeat=1, traced=True)
+        self._trace = await asyncio.to_thread(read_trace, self.runs.folder_of(traced))
+        if (known := self.runs.code.parts) is None:
+            texts = await asyncio.to_thread(self.runs.mirror.texts, self.setup.tree)
+            found = inventory(texts, self.setup.command, self._trace)
+            if self.find is not None:
+                found = await self.find(found)
+            known = self._within_budget(found)
+            self.runs.recorder.append(known)
+        self._tried = {part.name: _Tried(part) for part in known.parts}
+        return known
+
+    def _within_budget(self, found: Inventory) -> PartsFound:
+        """The parts that the budget has runs for, by prior; the rest is told."""
+        budget = self.budget or advised_budget(len(found.parts), k=self.top)
+        most = shares(len(found.parts), budget, k=self.top, baseline=len(self.seeds) + 2).explored
+        names = sweep_order({part.name: part.prior for part in found.parts})[:most]
+        left = tuple(NotExamined(name=part.name, kind="budget", why=f"no runs are left for it of {budget}")
+                     for part in found.parts if part.name not in names)
+        return PartsFound(parts=tuple(part for part in found.parts if part.name in names),
+                          rest=(*found.rest, *left), floor=found.floor, budget=budget)
+
+    # --- every part once ----------------------------------------------------------------------------------------------
+
+    async def _first_values(self, found: PartsFound) -> None:
+        if found.floor is not None:
+            tree = self._tree([found.floor])
+            if tree is not None:
+                run = await self._run(tree, found.floor.words, self.seeds[0], "search", ("the whole model",))
+                self._floor = run.value if run is not None else None
+        order = sweep_order({one.part.name: one.part.prior for one in self._tried.values()})
+        await _all([self._first_value(self._tried[name]) for name in order])
+
+    async def _first_value(self, one: _Tried) -> None:
+        """Take a part out by the first way that works; of several that leave nothing the one that loses least."""
+        for way in range(min(WAYS, len(one.part.mutations))):
+            gate, effect = await self._tried_way(one, way)
+            if gate == "moved" and effect is not None:
+                one.way, one.gate, one.effects = way, gate, {self.seeds[0]: effect}
+                return
+            if gate == "at the floor" and effect is not None:
+                one.at_floor[way] = effect
+            elif gate == "no effect":
+                one.way, one.gate = way, gate
+                return
+            elif one.way < 0:
+                one.gate = gate
+        if one.at_floor and self._baseline is not None and self._floor is not None:
+            ranks = floor_rule(self.setup.command.direction, self._baseline, self._floor, [
+                (str(way), effect) for way, effect in one.at_floor.items()])
+            assert ranks.ranked is not None and ranks.effect is not None
+            one.way, one.gate, one.flag = int(ranks.ranked), "at the floor", ranks.flag
+            one.effects = {self.seeds[0]: ranks.effect}
+
+    async def _tried_way(self, one: _Tried, way: int) -> tuple[Gate, float | None]:
+        mutation, name = one.part.mutations[way], one.part.name
+        tree = self._tree([mutation])
+        if tree is None or (tree == self.setup.tree and not mutation.words):
+            return self._gated(name, way, tree, "no change"), None
+        run = await self._run(tree, mutation.words, self.seeds[0], "search", (name,))
+        if run is None:
+            return "failed", None
+        one.runs += 1
+        baseline = self._baseline
+        if run.value is None or baseline is None:
+            return self._gated(name, way, tree, "failed", run.failure.message if run.failure else ""), None
+        gate = patch_gate(baseline, run.value, reached=self._reached(mutation), repeatable=self._repeatable)
+        effect = effect_of(self.setup.command.direction, [baseline], [run.value]).mean
+        if gate == "moved" and effect is not None and self._floor is not None and at_the_floor(effect, (
+                baseline - self._floor) * (1 if self.setup.command.direction == "max" else -1)):
+            gate = "at the floor"
+        return self._gated(name, way, tree, gate), effect
+
+    def _gated(self, part: str, way: int, tree: str | None, gate: Gate, why: str = "") -> Gate:
+        if (part, way) not in self.runs.code.patched:
+            self.runs.recorder.append(Patched(part=part, way=way, tree=tree or "", gate=gate, why=why[:300]))
+        return gate
+
+    def _reached(self, mutation: Mutation) -> bool | None:
+        """Whether lines that it changes ran in the traced run; None where none are."""
+        spans = [self._span(edit.path, edit.old) for edit in mutation.edits if edit.path.endswith(".py")]
+        return any(self._trace.ran(path, lines) for path, lines in spans) if spans else None
+
+    def _span(self, path: str, piece: str) -> tuple[str, range]:
+        text = self.runs.mirror.texts(self.setup.tree).get(path, "")
+        first = text[:max(0, text.find(piece))].count("\n") + 1
+        return path, range(first, first + piece.count("\n") + 1)
+
+    def _tree(self, mutations: Iterable[Mutation]) -> str | None:
+        """The files with all of these edits; None where they do not fit together."""
+        texts: dict[str, str] = {}
+        try:
+            for edit in (edit for mutation in mutations for edit in mutation.edits):
+                before = texts.get(edit.path) or self.runs.mirror.texts(self.setup.tree).get(edit.path)
+                texts[edit.path] = changed(before, edit)
+        except RepositoryError:
+            return None
+        return self.runs.mirror.with_files(self.setup.tree, texts) if texts else self.setup.tree
+
+    # --- the edge of the most important -------------------------------------------------------------------------------
+
+    async def _edge(self, found: PartsFound) -> None:
+        """Runs where they tell the k-th from the next, until that is told or what is left is kept for confirming."""
+        kept = CONFIRM_SEEDS * (1 + len(self._to_confirm(found)))
+        waiting: set[asyncio.Task[None]] = set()
+        while True:
+            while len(waiting) < self.runs.executor.slots and self._spent + kept + 2 <= found.budget:
+                chosen = pick(self._candidates(), sigma=self._sigma, k=self.top)
+                if chosen.next is None or chosen.separated or not isfinite(self._sigma) or not self._sigma:
+                    break
+                waiting.add(asyncio.create_task(self._again(self._tried[chosen.next])))
+            if not waiting:
+                return
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+
+    def _candidates(self) -> list[Arm]:
+        """The parts that may be among the most important: not those that harm, which are told apart."""
+        arms = [one.arm for one in self._tried.values() if one.effects or one.gate == "no effect"]
+        harms = set(harmful(arms, self._sigma)) if isfinite(self._sigma) else set[str]()
+        return [one for one in arms if one.name not in harms]
+
+    async def _again(self, one: _Tried) -> None:
+        """One more effect of a part, at the next seed."""
+        one.under_way += 1
+        seed = next(seed for seed in (*self.seeds, *range(max(self.seeds) + 1, FRESH)) if seed not in one.effects)
+        one.effects[seed] = None
+        try:
+            base, run = await asyncio.gather(
+                self._run(self.setup.tree, (), seed, "baseline", ()),
+                self._run(self._tree([one.mutation]) or "", one.mutation.words, seed, "search", (one.part.name,)))
+            one.runs += 1
+            if base is not None and run is not None and base.value is not None and run.value is not None:
+                one.effects[seed] = effect_of(self.setup.command.direction, [base.value], [run.value]).mean
+        finally:
+            one.under_way -= 1
+
+    @property
+    def _sigma(self) -> float:
+        """Of one effect, from what was repeated and the baseline's seeds."""
+        return pooled_sigma((one.arm.effects for one in self._tried.values()), self._baselines).sigma
+
+    # --- those that hide each other -----------------------------------------------------------------------------------
+
+    async def _twins(self) -> tuple[str, ...]:
+        """The least set that matters only together; empty where none was found.
+
+        Of what only has a strength none is among them: with the strengths of all at zero, programs break.
+        """
+        sigma = self._sigma
+        arms = [one.arm for one in self._tried.values() if one.way >= 0 and not is_strength(one.mutation)]
+        names = near_zero(arms, sigma) if isfinite(sigma) else []
+        if len(names) < 2:
+            return ()
+        search = group_test(names)
+        try:
+            subset = next(search)
+            while True:
+                joint = await self._joint(subset)
+                singles = [self._tried[name].arm.mean for name in subset]
+                subset = search.send(joint is not None and shows_more(singles, joint, sigma=sigma))
+        except StopIteration as ended:
+            least: tuple[str, ...] = ended.value
+        if len(least) < 2 or (joint := await self._joint(least)) is None:
+            return ()
+        singles = [self._tried[name].arm.mean for name in least]
+        return least if interaction(singles, joint, sigma=sigma).twins else ()
+
+    async def _joint(self, names: Sequence[str]) -> float | None:
+        """The effect of taking several parts out together, at the first seed."""
+        ways = [self._tried[name].mutation for name in names]
+        tree, words = self._tree(ways), tuple(word for way in ways for word in way.words)
+        if tree is None or self._baseline is None:
+            return None
+        run = await self._run(tree, words, self.seeds[0], "joint", names)
+        if run is None or run.value is None:
+            return None
+        return effect_of(self.setup.command.direction, [self._baseline], [run.value]).mean
+
+    # --- on fresh seeds -----------------------------------------------------------------------------------------------
+
+    async def _confirmed(self, found: PartsFound) -> AblationsSettled:
+        best, harms, sets = self._best, self._harms, self._to_confirm(found)
+        seeds = [FRESH + at for at in range(CONFIRM_SEEDS)] if not self._seedless else [self.seeds[0]]
+        base = dict(zip(seeds, await _all([
+            self._run(self.setup.tree, (), seed, "confirm", ()) for seed in seeds]), strict=True))
+        again = await _all([self._repeated(names, seeds, base) for names in sets])
+        confirmed = {"+".join(names): one for names, one in zip(sets, again, strict=True)}
+        rows = [*(confirmed.get(name) or self._once(self._tried[name]) for name in dict.fromkeys(
+            (*best, *harms, *self._tried))), *([confirmed["+".join(self._together)]] if self._together else [])]
+        return AblationsSettled(
+            results=results(rows, direction=self.setup.command.direction, paired=self.setup.command.seeded),
+            top=tuple(best), runs=self._spent, stopped="" if all((name,) in sets for name in best) else (
+                f"the budget of {found.budget} runs confirms {sum(len(one) == 1 for one in sets)} parts"))
+
+    def _to_confirm(self, found: PartsFound) -> list[tuple[str, ...]]:
+        """What goes to fresh seeds: the most important parts, the one that harms most, those found together."""
+        most = shares(len(found.parts), found.budget, k=self.top, baseline=len(self.seeds) + 2).confirmed
+        sets = [(name,) for name in dict.fromkeys((*self._best[:most], *self._harms))]
+        return [*sets, *([self._together] if self._together else [])]
+
+    @property
+    def _best(self) -> list[str]:
+        return [one.name for one in ranked(self._candidates())][:self.top]
+
+    @property
+    def _harms(self) -> list[str]:
+        arms = [one.arm for one in self._tried.values()]
+        return harmful(arms, self._sigma)[:1] if isfinite(self._sigma) else []
+
+    async def _repeated(
+        self, names: Sequence[str], seeds: Sequence[int], base: dict[int, CommandRun | None],
+    ) -> Measured:
+        tried = [self._tried[name] for name in names]
+        ways = [one.mutation for one in tried]
+        tree, words = self._tree(ways), tuple(word for way in ways for word in way.words)
+        assert tree is not None
+        runs = await _all([self._run(tree, words, seed, "confirm", names) for seed in seeds])
+        kept = [run.id for run in (*runs, *base.values()) if run is not None]
+        return Measured(
+            "+".join(names), "; ".join(way.what for way in ways), ", ".join(_where(one.part) for one in tried),
+            gate=tried[0].gate if len(tried) == 1 else "moved", flag="" if len(tried) == 1 else "together",
+            baseline={seed: run.value if run is not None else None for seed, run in base.items()},
+            ablated={seed: run.value if run is not None else None for seed, run in zip(seeds, runs, strict=True)},
+            found_with=sum(one.runs for one in tried), runs=tuple(kept))
+
+    def _once(self, one: _Tried) -> Measured:
+        """A part that was not taken to fresh seeds: what the search saw is told, and nothing is called of it."""
+        mutation = one.mutation.what if one.way >= 0 else ", ".join(way.what for way in one.part.mutations[:WAYS])
+        seen = {seed: effect for seed, effect in one.effects.items() if effect is not None}
+        base = {seed: run.value for seed in seen if (run := self.runs.made(self.setup, seed)) is not None}
+        sign = 1 if self.setup.command.direction == "max" else -1
+        gone = {seed: value - sign * seen[seed] for seed, value in base.items() if value is not None}
+        return Measured(one.part.name, mutation, _where(one.part), gate=one.gate, baseline=base, ablated=gone,
+                        flag="seen once" if seen else "", found_with=one.runs)
+
+    @property
+    def _seedless(self) -> bool:
+        """Whether the seed changes nothing: then more of them tell nothing."""
+        return self.setup.command.seeded and len(self._baselines) > 1 and len(set(self._baselines)) == 1
+
+    # --- runs and what is left of them --------------------------------------------------------------------------------
+
+    async def _run(
+        self, tree: str, words: Sequence[str], seed: int, purpose: Purpose, parts: Sequence[str],
+    ) -> CommandRun | None:
+        """A run, if it was made or the budget has one left."""
+        setup = replace(self.setup, tree=tree)
+        found = self.runs.code.parts
+        known = self.runs.made(setup, seed, words=words)
+        if known is None and found is not None and self._spent >= found.budget:
+            return None
+        return known or await self.runs.make(setup, seed, purpose, words=words, parts=parts)
+
+    @property
+    def _spent(self) -> int:
+        """Runs that were made or are under way, but for those of repairs that did not give a value."""
+        made = sum(one.purpose != "repair" for one in self.runs.code.runs.values())
+        return made + 1 + self.runs.under_way
+
+    @property
+    def _baselines(self) -> list[float]:
+        """Values of the baseline on its seeds, and on those that parts were repeated at."""
+        made = (self.runs.made(self.setup, seed) for seed in (*self.seeds, *range(max(self.seeds) + 1, FRESH // 50)))
+        return [run.value for run in made if run is not None and run.value is not None]
+
+    @property
+    def _baseline(self) -> float | None:
+        run = self.runs.made(self.setup, self.seeds[0])
+        return run.value if run is not None else None
+
+
+async def _all(work: Iterable[Awaitable[T]]) -> list[T]:
+    return list(await asyncio.gather(*work))
+
+
+def _where(part: Part) -> str:
+    return f"{part.path}:{part.line}"

@@ -1,0 +1,104 @@
+"""What came of a repository's reproduction and ablation, for people and programs: `ablations.json` and `report.md`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from record.fold.facts import CodeState
+from record.folder import write_file
+from record.nouns.repository import PartResult
+
+JSON, REPORT = "ablations.json", "report.md"
+
+
+def write_report(code: CodeState, folder: Path) -> None:
+    """Write both files, whole or not at all."""
+    write_file(folder / JSON, json.dumps(as_json(code), indent=1) + "\n")
+    write_file(folder / REPORT, "\n".join(_report(code)) + "\n")
+
+
+def as_json(code: CodeState) -> dict[str, Any]:
+    """All that is known, by what it is."""
+    def told(value: Any) -> Any:
+        return None if value is None else value.model_dump(mode="json", exclude={"type", "format"})
+
+    gates = {name: [{"way": one.way, "gate": one.gate, "why": one.why} for (part, _), one in code.patched.items()
+                    if part == name] for name in dict.fromkeys(part for part, _ in code.patched)}
+    return {
+        "code": told(code.taken), "environment": told(code.environment), "command": told(code.command),
+        "repairs": [told(one) for one in code.repairs], "baseline": told(code.baseline),
+        "parts": [part.model_dump(mode="json", exclude={"mutations"}) | {
+            "ways": [way.what for way in part.mutations], "tried": gates.get(part.name, [])}
+            for part in (code.parts.parts if code.parts is not None else ())],
+        "not_examined": [one.model_dump(mode="json") for one in (code.parts.rest if code.parts is not None else ())],
+        "ablations": told(code.settled),
+        "runs": [{"id": one.run.id, "purpose": one.purpose, "parts": one.parts, "seed": one.run.seed,
+                  "value": one.run.value, "seconds": round(one.run.seconds, 2),
+                  "failure": one.run.failure.message if one.run.failure is not None else None}
+                 for one in code.runs.values()]}
+
+
+def _report(code: CodeState) -> Iterator[str]:
+    assert code.taken is not None
+    yield f"# {Path(code.taken.repository).name}: reproduced and ablated"
+    yield f"\nCommit `{code.taken.commit[:12]}`{', with uncommitted work' * code.taken.snapshot}."
+    yield from (f"- {one}" for one in code.taken.faults)
+    if (found := code.command) is not None:
+        yield f"\n## Command\n\n    {' '.join(found.command.argv)}\n"
+        yield f"Metric `{found.command.metric}` ({found.command.direction}imal is best), named by the {found.by}" + (
+            f"; {found.why}." if found.why else ".")
+        if not found.command.seeded:
+            yield "It takes no seed: runs are compared unpaired."
+    if (environment := code.environment) is not None:
+        yield f"\nPython {environment.python}" + "".join(
+            f"; {name} {version} installed beside" for name, version in environment.packages.items()) + "."
+        yield from (f"- It asks for {one.wanted}, and had {one.found or 'none'}." for one in environment.deviations)
+    if code.repairs:
+        yield "\n## Repairs\n"
+        yield from (f"- {'kept' if one.kept else 'taken back'} ({one.by}): {one.repair.reason}; it was stopped by "
+                    f"`{one.signature}`" + (f", then by `{one.then}`" if one.then else "") for one in code.repairs)
+    yield from _baseline(code)
+    yield from _results(code)
+
+
+def _baseline(code: CodeState) -> Iterator[str]:
+    check = code.baseline
+    if check is None:
+        return
+    yield "\n## Baseline\n"
+    mean = "no value" if check.mean is None else f"mean {check.mean:.6g}" + (
+        f", sd {check.spread:.2g}" if check.spread is not None else "")
+    expected = code.command.expected if code.command is not None else None
+    yield f"**{check.verdict}**: {mean} over {max(0, len(check.runs) - 1)} seeds" + (
+        f"; expected {expected.value:g} ± {expected.tolerance:g}" if expected is not None else "") + "."
+    yield {"same digits": "The first seed again gave the same digits.",
+           "differs": "The first seed again gave another value: it does not set all that is random.",
+           "unseeded": "No seed can be given."}[check.same_seed] if check.mean is not None else ""
+    if check.why:
+        yield f"{check.why[0].upper()}{check.why[1:]}."
+
+
+def _results(code: CodeState) -> Iterator[str]:
+    if code.settled is None or code.parts is None:
+        return
+    yield f"\n## Ablations\n\n{code.settled.runs} runs. Effects are positive where the part helps; n fresh seeds, 95 % "
+    yield "intervals, p corrected by Holm. What was seen once in the search alone is marked, and nothing is called."
+    yield "\n| part | how | where | n | effect | interval | p | called |\n|---|---|---|---|---|---|---|---|"
+    yield from map(_row, code.settled.results)
+    if code.settled.stopped:
+        yield f"\n{code.settled.stopped}."
+    yield "\n## Not examined\n"
+    yield from (f"- {one.name} ({one.kind}): {one.why}" for one in code.parts.rest)
+
+
+def _row(one: PartResult) -> str:
+    effect = "-" if one.mean is None else f"{one.mean:+.4g}" + (
+        f" ({one.relative:+.1%})" if one.relative is not None else "")
+    span = f"{one.low:+.4g} to {one.high:+.4g}" if one.low is not None and one.high is not None else "-"
+    p = "-" if one.p is None else f"{one.p:.2g}"
+    cells = (one.part, one.mutation, one.where, str(one.n), effect, span, p, one.called + (
+        f" ({one.flag})" if one.flag else ""))
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
