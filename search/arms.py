@@ -21,7 +21,7 @@ from typing import NamedTuple
 TRIES = 3
 """Runs without a value after which an arm is `not measured`."""
 NEAR = 3.0
-"""Standard errors within which an effect cannot be told from zero."""
+"""Standard errors within which the effect of one run cannot be told from zero."""
 SLIGHT = 0.05
 """An effect below this share of the largest is near zero as well: of two that replace each other, neither shows much.
 """
@@ -141,25 +141,33 @@ def advised_budget(components: int, *, k: int, confirm_seeds: int = CONFIRM_SEED
     return components + confirm_seeds * (k + 2) + 18
 
 
-def near_zero(arms: Iterable[Arm], sigma: float) -> list[str]:
-    """The arms that may hide each other, in the order of the sweep: alone, none of them shows much.
-
-    An arm without a value and one that clearly harms are not among them; what only moved no digit is.
-    """
-    measured = ranked(arms)
-    slight = SLIGHT * abs(measured[0].mean) if measured else 0.0
-    found = {one.name: one.prior for one in measured if abs(one.mean) <= max(_error(one, sigma), slight) and (
-        one.mean >= -_error(one, sigma))}
-    return sweep_order(found)
+def helping(arms: Iterable[Arm], k: int) -> list[str]:
+    """The k parts that help most, the strongest first: what is reported as found, once fresh seeds confirm it."""
+    return [one.name for one in ranked(arms) if one.mean > 0][:k]
 
 
 def harmful(arms: Iterable[Arm], sigma: float) -> list[str]:
-    """The arms without which the result was better by more than chance, the strongest first."""
+    """The arms without which the result was better, the strongest first: fresh seeds are to confirm them.
+
+    They compete for no place among those that help: `pick` is given the others.
+    """
     return [one.name for one in ranked(arms) if one.mean < -_error(one, sigma)]
 
 
+def near_zero(arms: Sequence[Arm], sigma: float, k: int) -> list[str]:
+    """The arms that may hide each other, in the order of the sweep: alone, none of them shows much.
+
+    Not among them: an arm without a value, one that seems to harm, and one of the k best that shows more than chance
+    does. What moved no digit is.
+    """
+    best, bad = helping(arms, k), harmful(arms, sigma)
+    slight = SLIGHT * max((abs(one.mean) for one in arms), default=0.0)
+    return sweep_order({one.name: one.prior for one in arms if one.effects and one.name not in bad and (
+        abs(one.mean) <= max(slight, _error(one, sigma) * (1 if one.name in best else NEAR)))})
+
+
 def _error(one: Arm, sigma: float) -> float:
-    return 0.0 if one.settled else NEAR * sigma / sqrt(len(one.effects))
+    return 0.0 if one.settled else sigma / sqrt(len(one.effects))
 
 
 Subset = tuple[str, ...]

@@ -14,6 +14,7 @@ from search.arms import (
     advised_budget,
     group_test,
     harmful,
+    helping,
     literal_rounds,
     near_zero,
     pick,
@@ -106,9 +107,11 @@ def test_a_budget_is_shared_and_an_advised_one_holds_everything_that_is_promised
 
 
 def test_what_shows_nothing_alone_may_hide_another_and_what_harms_is_told_apart() -> None:
-    seen = [*arms(big=0.4, some=0.1, slight=-0.01, bad=-0.2), Arm("still", 0.9, (0.0,), settled=True), Arm("none")]
-    assert near_zero(seen, 0.01) == ["still", "slight"]
-    assert harmful(seen, 0.01) == ["bad"]
+    seen = [*arms(big=0.4, some=0.1, third=0.025, slight=-0.005, bad=-0.2), Arm("still", 0.9, (0.0,), settled=True),
+            Arm("none")]
+    assert near_zero(seen, 0.01, k=2) == ["still", "slight", "third"] and harmful(seen, 0.01) == ["bad"]
+    assert near_zero(seen, 0.01, k=3) == ["still", "slight"], "what is reported as found hides behind nothing"
+    assert helping(seen, 3) == ["big", "some", "third"] and helping(seen, 9) == ["big", "some", "third"]
 
 
 def test_a_pair_that_hides_each_other_is_halved_out_of_the_rest() -> None:
