@@ -17,6 +17,7 @@ from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 
+from sandbox.repository.protobuf import fields
 from sandbox.untrusted import FILE_BYTES, open_regular
 
 _EVENT_BYTES = 2**20
@@ -25,13 +26,9 @@ _MOST_FILES = 200
 _MOST_ENTRIES = 20_000
 _NAME = ".tfevents."
 
-Value = int | bytes
-"""Of a field: a number, or bytes."""
-
-
 @dataclass
 class Events:
-    """`rows`: of each step the wanted tags, in the order of writing; `tags`: all that were seen."""
+    """`rows`: of each step the wanted tags, by step; `tags`: all that were seen; `files`: that were read."""
 
     rows: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
     tags: set[str] = field(default_factory=set[str])
@@ -44,7 +41,7 @@ def rows_of_folder(folder: Path, place: str, wanted: set[str], since: float = 0.
     Raises: BadFile, for a file that is too large or no plain file.
     """
     found, by_step = Events(), dict[int, dict[str, object]]()
-    for name in islice(_event_files(folder, place, since), _MOST_FILES):
+    for name in newest_last(folder, place, _NAME, since)[-_MOST_FILES:]:
         found.files += 1
         with open_regular(folder, name, FILE_BYTES) as file:
             for step, tag, value in _scalars(file):
@@ -55,10 +52,11 @@ def rows_of_folder(folder: Path, place: str, wanted: set[str], since: float = 0.
     return found
 
 
-def _event_files(folder: Path, place: str, since: float) -> list[str]:
+def newest_last(folder: Path, place: str, naming: str, since: float = 0.0) -> list[str]:
+    """Files in a folder and below whose name holds `naming`, relative, by age; links and older ones are left out."""
     paths = (os.path.join(at, name) for at, _, names in os.walk(folder / place) for name in names)
-    events = [path for path in islice(paths, _MOST_ENTRIES) if _NAME in os.path.basename(path)]
-    ages = {path: os.lstat(path).st_mtime for path in events if not os.path.islink(path)}
+    found = [path for path in islice(paths, _MOST_ENTRIES) if naming in os.path.basename(path)]
+    ages = {path: os.lstat(path).st_mtime for path in found if not os.path.islink(path)}
     return [os.path.relpath(path, folder) for path in sorted(ages, key=lambda path: (ages[path], path))
             if ages[path] >= since]
 
@@ -67,13 +65,13 @@ def _scalars(file: BufferedReader) -> Iterator[tuple[int, str, float]]:
     """Step, tag and value of every scalar."""
     for event in _records(file):
         step, summaries = 0, list[bytes]()
-        for number, value in _fields(event):
+        for number, value in fields(event):
             if number == 2 and isinstance(value, int):
                 step = value - 2**64 if value >= 2**63 else value
             elif number == 5 and isinstance(value, bytes):
                 summaries.append(value)
         for summary in summaries:
-            for number, value in _fields(summary):
+            for number, value in fields(summary):
                 if number == 1 and isinstance(value, bytes) and (scalar := _scalar(value)) is not None:
                     yield step, *scalar
 
@@ -92,7 +90,7 @@ def _records(file: BufferedReader) -> Iterator[bytes]:
 def _scalar(summary: bytes) -> tuple[str, float] | None:
     """Tag and number of a `Summary.Value`; None for an image, a histogram or text."""
     tag, found = "", None
-    for number, value in _fields(summary):
+    for number, value in fields(summary):
         if number == 1 and isinstance(value, bytes):
             tag = value.decode("utf-8", errors="replace")
         elif number == 2 and isinstance(value, bytes) and len(value) == 4:
@@ -104,41 +102,9 @@ def _scalar(summary: bytes) -> tuple[str, float] | None:
 
 def _of_tensor(tensor: bytes) -> float | None:
     """Of a tensor that holds one float or double."""
-    fields = dict(_fields(tensor))
-    kind = {1: "<f", 2: "<d"}.get(int(one) if isinstance(one := fields.get(1), int) else 0)
-    raw = fields.get(4) or fields.get(5) or fields.get(6)
+    held = dict(fields(tensor))
+    kind = {1: "<f", 2: "<d"}.get(int(one) if isinstance(one := held.get(1), int) else 0)
+    raw = held.get(4) or held.get(5) or held.get(6)
     if kind is None or not isinstance(raw, bytes) or len(raw) != struct.calcsize(kind):
         return None
     return float(struct.unpack(kind, raw)[0])
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, Value]]:
-    """Number and value of each field. Raises ValueError for what is no protobuf message."""
-    at = 0
-    while at < len(message):
-        key, at = _varint(message, at)
-        if key & 7 == 0:
-            value, at = _varint(message, at)
-            yield key >> 3, value
-            continue
-        if key & 7 == 2:
-            size, at = _varint(message, at)
-        else:
-            size = {1: 8, 5: 4}.get(key & 7, len(message))
-        if at + size > len(message):
-            raise ValueError("a field goes on beyond its message")
-        yield key >> 3, message[at:at + size]
-        at += size
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """A number of seven bits a byte, and where the next field begins."""
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(message):
-            break
-        value |= (message[at] & 0x7F) << shift
-        at += 1
-        if not message[at - 1] & 0x80:
-            return value, at
-    raise ValueError("a number goes on beyond its message")

@@ -6,6 +6,7 @@
         ...@min(c), ...@max(c)       the row where another column (or this one) is least or greatest
         ...@epoch=3                  the row where a column has that value
     tb:FOLDER:tag@last               TensorBoard's event files in a folder and below; @min, @max of tags, @step=3
+    wandb:FOLDER:key                 the summary of a run that Weights & Biases kept offline; of its history as tables
     stdout:REGEX                     the last match of its first group in what was printed
 
 A file's name may hold * and ** where the program names folders by itself: the newest match is read. `{out}` stands for
@@ -18,7 +19,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ from typing import Any, Literal, cast
 from record.errors import WrongUse
 from record.nouns.nodes import Failure
 from sandbox.repository.event_files import rows_of_folder
+from sandbox.repository.left_files import NoFile, NotThere, file_of, refuse_links
+from sandbox.repository.wandb_files import newest_run
 from sandbox.untrusted import BadFile, open_regular, read_as
 
 METRIC_BYTES = 64 * 2**20
-"""Largest file that a metric is read from; event files of TensorBoard may hold more."""
-_MOST_ENTRIES = 20_000
-"""Files and folders that are looked at where a name holds a pattern."""
+"""Largest file that a metric is read from; those of trackers may hold more."""
 
-MetricKind = Literal["json", "table", "tb", "stdout"]
+MetricKind = Literal["json", "table", "tb", "wandb", "stdout"]
 _ROWS = re.compile(r"(?P<column>.+?)(?:@(?:last|(?P<end>min|max)\((?P<by>[^()]+)\)|(?P<at>[^@=]+)=(?P<is>.+)))?")
 _TABLES = (".csv", ".tsv", ".jsonl")
 _WAYS = "FILE.json:a.b, FILE.csv:column@last, tb:FOLDER:tag@last or stdout:REGEX"
@@ -45,14 +45,6 @@ _WAYS = "FILE.json:a.b, FILE.csv:column@last, tb:FOLDER:tag@last or stdout:REGEX
 
 class MetricError(WrongUse):
     """A metric that is written in no known way. Who acts: whoever wrote it."""
-
-
-class NotThere(BadFile):
-    """There is no such number."""
-
-
-class NoFile(NotThere):
-    """Not even the file is there."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +80,9 @@ def parse_metric(text: str, out: str = "out") -> Metric:
     kind, _, rest = text.partition(":")
     if kind == "stdout":
         return Metric(text, "stdout", "", _expression(rest))
-    if kind == "tb":
-        kind, _, rest = rest.partition(":")
-        return _of_rows("tb", _inside(kind.replace("{out}", out), text), rest, text)
+    if kind == "tb" or kind == "wandb":
+        place, _, rest = rest.partition(":")
+        return _of_rows(kind, _inside(place.replace("{out}", out), text), rest, text)
     place = _inside(kind.replace("{out}", out), text)
     if place.endswith(_TABLES):
         return _of_rows("table", place, rest, text)
@@ -167,7 +159,7 @@ def _from_stdout(metric: Metric, folder: Path, stdout: str, since: float | None)
 
 
 def _from_json(metric: Metric, folder: Path, stdout: str, since: float | None) -> tuple[Any, str]:
-    name, note = _file(metric, folder, since)
+    name, note = file_of(metric.place, folder, since)
     with open_regular(folder, name, METRIC_BYTES) as file:
         value: Any = json.loads(file.read())
     for key in metric.name.split("."):
@@ -186,7 +178,7 @@ def _step(value: object, key: str, metric: Metric) -> object:
 
 
 def _from_table(metric: Metric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    name, note = _file(metric, folder, since)
+    name, note = file_of(metric.place, folder, since)
     with open_regular(folder, name, METRIC_BYTES) as raw:
         text = TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="")
         if name.endswith(".jsonl"):
@@ -201,13 +193,22 @@ def _from_table(metric: Metric, folder: Path, stdout: str, since: float | None) 
 
 
 def _from_events(metric: Metric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    _unlinked(folder, metric.place)
+    refuse_links(folder, metric.place)
     found = rows_of_folder(folder, metric.place, {metric.name, metric.by} - {""}, since or 0.0)
     if not found.files:
-        raise NoFile(f"{metric}: no such file as events.out.tfevents.* in {metric.place}")
+        raise NoFile(f"no such file as events.out.tfevents.* in {metric.place}")
     if metric.name not in found.tags:
         raise NotThere(f"{metric}: no such tag; there are {', '.join(sorted(found.tags)[:12])}")
     return _chosen(found.rows, metric), f"{found.files} event files, read as one" if found.files > 1 else ""
+
+
+def _from_offline(metric: Metric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
+    refuse_links(folder, metric.place)
+    found = newest_run(folder, metric.place, since or 0.0)
+    if not found.files:
+        raise NoFile(f"no such file as *.wandb in {metric.place}")
+    rows = found.rows if metric.by else [*found.rows, found.summary]
+    return _chosen(rows, metric), f"{found.files} runs there, the newest was read" if found.files > 1 else ""
 
 
 Row = Mapping[str, object]
@@ -242,46 +243,6 @@ def _equal(found: object, wanted: str) -> bool:
         return str(found).strip() == wanted
 
 
-def _file(metric: Metric, folder: Path, since: float | None) -> tuple[str, str]:
-    """The file that is meant, and a note where several could be. Raises `NotThere`."""
-    names = [metric.place] if "*" not in metric.place else sorted(_matches(folder, metric.place))
-    ages = {name: _age(folder, name) for name in names if os.path.lexists(folder / name)}
-    if not ages:
-        raise NoFile(f"{metric}: no such file as {metric.place}")
-    newest = max(ages, key=lambda name: (ages[name], name))
-    if since is not None and ages[newest] < since:
-        raise NotThere(f"{metric}: {newest} is older than the run")
-    return newest, f"{len(ages)} files match, the newest was read: {newest}" if len(ages) > 1 else ""
-
-
-def _age(folder: Path, name: str) -> float:
-    return (folder / name).lstat().st_mtime
-
-
-def _matches(folder: Path, pattern: str) -> Iterator[str]:
-    """Plain files below a folder that a pattern names; links are not followed, and not looked for beyond a limit."""
-    wanted = _as_expression(pattern)
-    paths = (os.path.join(place, name) for place, folders, names in os.walk(folder) for name in (*names, *folders))
-    for path in islice(paths, _MOST_ENTRIES):
-        relative = os.path.relpath(path, folder)
-        if wanted.fullmatch(relative) and os.path.isfile(path) and not os.path.islink(path):
-            yield relative
-
-
-def _as_expression(pattern: str) -> re.Pattern[str]:
-    """`*` stands for anything but a slash, `**/` for any folders."""
-    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    found = [one[0] for one in re.finditer(r"\*\*/|\*\*|\*|\?|[^*?]+", pattern)]
-    return re.compile("".join(words.get(word) or re.escape(word) for word in found))
-
-
-def _unlinked(folder: Path, place: str) -> None:
-    path = folder
-    for part in PurePosixPath(place).parts:
-        path = path / part
-        if path.is_symlink():
-            raise BadFile(f"{place} is a symbolic link")
-
-
 _READERS: dict[MetricKind, Callable[[Metric, Path, str, float | None], tuple[Any, str]]] = {
-    "json": _from_json, "table": _from_table, "tb": _from_events, "stdout": _from_stdout}
+    "json": _from_json, "table": _from_table, "tb": _from_events, "wandb": _from_offline,
+    "stdout": _from_stdout}

@@ -150,3 +150,47 @@ def test_scalars_of_event_files_are_read_by_tag_and_step(tmp_path: Path) -> None
     (folder / "events.out.tfevents.3.host").write_bytes(struct.pack("<Q", 3) + b"\0" * 4 + b"\xff\xff\xff" + b"\0" * 4)
     assert "cannot be read" in why(read(tmp_path, "tb:logs:val/acc"))
     assert "no such file" in why(read(tmp_path, "tb:elsewhere:val/acc"))
+
+
+def offline_run(*records: bytes) -> bytes:
+    """A file as Weights & Biases writes one, each record cut in two at most, as at the end of a block."""
+    file = b":W&B" + struct.pack("<HB", 0xBEE1, 0)
+    for record in records:
+        pieces = [record] if len(record) < 40 else [record[:30], record[30:]]
+        for piece, kind in zip(pieces, (1,) if len(pieces) == 1 else (2, 4), strict=True):
+            file += struct.pack("<IHB", 0, len(piece), kind) + piece
+    return file
+
+
+def said(number: int, **values: object) -> bytes:
+    """A record of the history (2) or the summary (3); `a__b` is b in a."""
+    items = b"".join(field(1, 2, b"".join(field(2, 2, key.encode()) for key in name.split("__")) + b"\x82\x01"
+                           + bytes([len(text := json.dumps(value).encode())]) + text) for name, value in values.items())
+    return field(number, 2, items)
+
+
+def test_what_weights_and_biases_kept_offline_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "wandb" / "offline-run-1"
+    folder.mkdir(parents=True)
+    (folder / "run-1.wandb").write_bytes(offline_run(
+        said(2, acc=0.5, net__loss=2), said(3, acc=0.5), said(2, acc=0.75, net__loss=1), said(2, acc=0.7, net__loss=3),
+        said(3, acc=0.7, best=0.75)))
+    assert read(tmp_path, "wandb:wandb:acc") == Reading(0.7) and read(tmp_path, "wandb:wandb:best") == Reading(0.75)
+    assert read(tmp_path, "wandb:wandb:acc@min(net.loss)") == Reading(0.75)
+    assert "no such row" in why(read(tmp_path, "wandb:wandb:f1"))
+    assert "no such file" in why(read(tmp_path, "wandb:logs:acc"))
+    (folder / "run-1.wandb").write_bytes(b"something else entirely")
+    assert "cannot be read" in why(read(tmp_path, "wandb:wandb:acc"))
+    later = tmp_path / "wandb" / "offline-run-2"
+    later.mkdir()
+    whole = offline_run(said(3, acc=0.125), said(3, acc=0.25))
+    (later / "run-2.wandb").write_bytes(whole[:-3])
+    os.utime(later / "run-2.wandb", (2e9, 2e9))
+    assert read(tmp_path, "wandb:wandb:acc") == Reading(0.125, "2 runs there, the newest was read")
+
+
+def test_what_is_left_of_a_block_and_too_small_for_a_record_is_passed_over(tmp_path: Path) -> None:
+    full = said(2) * 16375  # 32750 bytes; with both heads 4 bytes of the block are left
+    (tmp_path / "run.wandb").write_bytes(
+        offline_run()[:7] + struct.pack("<IHB", 0, len(full), 1) + full + b"\0" * 4 + offline_run(said(3, acc=0.5))[7:])
+    assert read(tmp_path, "wandb:.:acc") == Reading(0.5)

@@ -1,0 +1,64 @@
+"""Which file of those that a run left is meant: by name, or the newest that a pattern names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from sandbox.untrusted import BadFile
+
+_MOST_ENTRIES = 20_000
+"""Files and folders that are looked at where a name holds a pattern."""
+
+
+class NotThere(BadFile):
+    """There is no such number."""
+
+
+class NoFile(NotThere):
+    """Not even the file is there."""
+
+
+def file_of(place: str, folder: Path, since: float | None) -> tuple[str, str]:
+    """The file that is meant, and a note where several could be. Raises: NoFile; NotThere, of one that is too old."""
+    names = [place] if "*" not in place else sorted(_matches(folder, place))
+    ages = {name: _age(folder, name) for name in names if os.path.lexists(folder / name)}
+    if not ages:
+        raise NoFile(f"no such file as {place}")
+    newest = max(ages, key=lambda name: (ages[name], name))
+    if since is not None and ages[newest] < since:
+        raise NotThere(f"{newest} is older than the run")
+    return newest, f"{len(ages)} files match, the newest was read: {newest}" if len(ages) > 1 else ""
+
+
+def _age(folder: Path, name: str) -> float:
+    return (folder / name).lstat().st_mtime
+
+
+def _matches(folder: Path, pattern: str) -> Iterator[str]:
+    """Plain files below a folder that a pattern names; links are not followed, and not looked for beyond a limit."""
+    wanted = _as_expression(pattern)
+    paths = (os.path.join(place, name) for place, folders, names in os.walk(folder) for name in (*names, *folders))
+    for path in islice(paths, _MOST_ENTRIES):
+        relative = os.path.relpath(path, folder)
+        if wanted.fullmatch(relative) and os.path.isfile(path) and not os.path.islink(path):
+            yield relative
+
+
+def _as_expression(pattern: str) -> re.Pattern[str]:
+    """`*` stands for anything but a slash, `**/` for any folders."""
+    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    found = [one[0] for one in re.finditer(r"\*\*/|\*\*|\*|\?|[^*?]+", pattern)]
+    return re.compile("".join(words.get(word) or re.escape(word) for word in found))
+
+
+def refuse_links(folder: Path, place: str) -> None:
+    """Raises: BadFile, where a folder on the way is a link."""
+    path = folder
+    for part in PurePosixPath(place).parts:
+        path = path / part
+        if path.is_symlink():
+            raise BadFile(f"{place} is a symbolic link")
