@@ -1,0 +1,236 @@
+"""`python -m benchmarks.policies TABLE... [--out FILE] [--draws N] [--budgets N...]`: which policy finds what matters.
+
+Each policy of choosing the next run is played on a stored table of runs of one repository: of every part at every seed,
+and of the baseline. A draw is a world of its own: seeds are drawn from the table with replacement, the same for a part
+and its baseline, and priors agree with the true importances by `--agreement` (0: they know nothing). Budgets count the
+baseline's runs. Right are the five parts that help most by the mean over all seeds of the table (`evals.ablatecell.
+recovery`; ties are right). Acc@5 is a mean over draws, with its standard error.
+
+    python -m benchmarks.policies measure REPOSITORY TRUTH.json --out TABLE.json [--seeds N] [--python PATH]
+
+makes such a table of a repository whose parts are known: `reference` of the file says how each is taken out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from statistics import fmean, pstdev, stdev
+from typing import Any
+
+from evals.ablatecell.recovery import recovery
+from record.nouns.frozen import Frozen
+from record.nouns.repository import Direction
+from sandbox.repository.metric import parse_metric, read_metric
+from search import arms
+
+K = 5
+DRAWS = 500
+BUDGETS = (20, 30, 40)
+FIRST_SEED = 1001
+"""Of a table: the truth of a generated repository was measured on others."""
+_RUN_SECONDS = 120
+
+
+class Table(Frozen):
+    """Stored runs: values at the same place are of the same seed. Effects are positive where a part helps."""
+
+    name: str
+    direction: Direction
+    baseline: tuple[float, ...]
+    parts: Mapping[str, tuple[float, ...]]
+
+    def effects(self, part: str) -> list[float]:
+        """Of every seed."""
+        sign = 1 if self.direction == "max" else -1
+        return [sign * (one - other) for one, other in zip(self.baseline, self.parts[part], strict=True)]
+
+    def importance(self) -> dict[str, float]:
+        """Over all seeds; 0 of a part that harms, which is none of those that help most."""
+        return {part: max(0.0, fmean(self.effects(part))) for part in self.parts}
+
+
+@dataclass
+class World:
+    """One draw: seeds in an order of its own, a budget that the baseline's runs are paid from, and priors."""
+
+    table: Table
+    rng: Random
+    left: int
+    agreement: float
+    seen: dict[str, list[float]] = field(init=False)
+    priors: dict[str, float] = field(init=False)
+    effects: dict[str, list[float]] = field(init=False)
+    seeds: list[int] = field(default_factory=list[int])
+
+    def __post_init__(self) -> None:
+        names = list(self.table.parts)
+        self.seen = {name: [] for name in names}
+        self.effects = {name: self.table.effects(name) for name in names}
+        sizes = [math.log(max(value, 1e-4)) for value in self.table.importance().values()]
+        spread, middle, noise = pstdev(sizes) or 1.0, fmean(sizes), math.sqrt(1 - self.agreement ** 2)
+        self.priors = {name: self.agreement * (size - middle) / spread + noise * self.rng.gauss(0, 1)
+                       for name, size in zip(names, sizes, strict=True)}
+
+    def run(self, part: str) -> float | None:
+        """The effect of one run more, None where the budget is spent. A new seed costs a run of the baseline too."""
+        place = len(self.seen[part])
+        cost = 1 + (place >= len(self.seeds))
+        if self.left < cost:
+            return None
+        self.left -= cost
+        if cost > 1:
+            self.seeds.append(self.rng.randrange(len(self.table.baseline)))
+        self.seen[part].append(self.effects[part][self.seeds[place]])
+        return self.seen[part][-1]
+
+    def arms(self) -> list[arms.Arm]:
+        return [arms.Arm(name, self.priors[name], tuple(values)) for name, values in self.seen.items()]
+
+    def sigma(self) -> float:
+        """Of one effect; what was never repeated is taken to be exact until it is."""
+        drawn = [self.table.baseline[seed] for seed in self.seeds]
+        found = arms.pooled_sigma(self.seen.values(), drawn).sigma
+        return found if math.isfinite(found) else 1e-6
+
+
+Policy = Callable[[World], None]
+
+
+def literal(world: World) -> None:
+    """Algorithm 1 as printed: rounds of five candidates of one arm."""
+    arms.literal_rounds(world.priors, lambda arm: _size(world.run(arm)), rounds=max(1, (world.left - K) // K), size=K)
+
+
+def _size(effect: float | None) -> float | None:
+    return None if effect is None else abs(effect)
+
+
+def random(world: World) -> None:
+    """Any arm, however often it ran."""
+    names = list(world.seen)
+    while world.run(world.rng.choice(names)) is not None:
+        pass
+
+
+def uniform(world: World) -> None:
+    """Round robin in the order of priors."""
+    order = arms.sweep_order(world.priors)
+    while world.run(min(order, key=lambda name: len(world.seen[name]))) is not None:
+        pass
+
+
+def ucb(world: World) -> None:
+    """The printed index for every single run, with its weight of 2; unexplored arms first."""
+    for total in range(10**6):
+        fresh = [name for name in arms.sweep_order(world.priors) if not world.seen[name]]
+        arm = fresh[0] if fresh else max(world.seen, key=lambda name: _index(world.seen[name], total))
+        if world.run(arm) is None:
+            return
+
+
+def _index(values: Sequence[float], total: int) -> float:
+    return arms.ucb_index(fmean(map(abs, values)), len(values), total, 2.0)
+
+
+def boundary(world: World) -> None:
+    """Ours: every arm once, then the edge of the five that help most."""
+    while True:
+        seen, sigma = world.arms(), world.sigma()
+        bad = set(arms.harmful(seen, sigma))
+        chosen = arms.pick([one for one in seen if one.name not in bad], sigma=sigma, k=K).next
+        if chosen is None or world.run(chosen) is None:
+            return
+
+
+POLICIES: dict[str, Policy] = {
+    "literal": literal, "random": random, "uniform": uniform, "ucb": ucb, "boundary": boundary}
+
+
+def played(table: Table, policy: Policy, budget: int, draws: int, agreement: float) -> list[float]:
+    """Acc@5 of every draw; the draws are the same worlds for every policy."""
+    importance, found = table.importance(), list[float]()
+    for number in range(draws):
+        world = World(table, Random(f"{table.name} {number}"), budget, agreement)
+        policy(world)
+        found.append(recovery(importance, arms.helping(world.arms(), K), K).acc)
+    return found
+
+
+def compared(tables: Sequence[Table], budgets: Sequence[int], draws: int, agreement: float) -> dict[str, Any]:
+    """Policy -> budget -> Acc@5 by table and over all, with standard errors over draws."""
+    result: dict[str, Any] = {}
+    for name, policy in POLICIES.items():
+        for budget in budgets:
+            each = {table.name: played(table, policy, budget, draws, agreement) for table in tables}
+            result.setdefault(name, {})[str(budget)] = {
+                "all": _summary([fmean(row) for row in zip(*each.values(), strict=True)]),
+                **{table: _summary(values) for table, values in each.items()}}
+    return result
+
+
+def _summary(values: Sequence[float]) -> dict[str, float]:
+    return {"acc": round(fmean(values), 4), "se": round(stdev(values) / math.sqrt(len(values)), 4)}
+
+
+def measured(repository: Path, truth: Mapping[str, Any], seeds: int, python: str) -> Table:
+    """Every part of a repository taken out at every seed, as the file of its truth says; its faults are mended first.
+    """
+    numbers = range(FIRST_SEED, FIRST_SEED + seeds)
+    single = {name: how for name, how in truth["reference"].items() if name in truth["components"]}
+    return Table(
+        name=f"{repository.parent.name}/{repository.name}", direction=truth["direction"],
+        baseline=tuple(_run(repository, truth, {}, seed, python) for seed in numbers),
+        parts={name: tuple(_run(repository, truth, how, seed, python) for seed in numbers)
+               for name, how in single.items()})
+
+
+def _run(repository: Path, truth: Mapping[str, Any], how: Mapping[str, Any], seed: int, python: str) -> float:
+    with tempfile.TemporaryDirectory() as scratch:
+        work = Path(scratch) / repository.name
+        shutil.copytree(repository, work, ignore=shutil.ignore_patterns(".git"))
+        for data in repository.parent.glob(f"{repository.name}-data"):
+            (Path(scratch) / data.name).symlink_to(data.resolve())
+        for path, old, new in (*(one["edit"] for one in truth["faults"] if "edit" in one), *how.get("edits", ())):
+            (work / path).write_text((work / path).read_text().replace(old, new))
+        words = [python, *truth["command"].format(seed=seed).split()[1:], *how.get("args", ())]
+        environment = os.environ | truth["env"] | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        done = subprocess.run(words, cwd=work, env=environment, capture_output=True, text=True, timeout=_RUN_SECONDS,
+                              check=True)
+        read = read_metric(parse_metric(truth["metric"]), work, done.stdout)
+        assert read.value is not None, read.failure
+        return read.value
+
+
+def main(words: Sequence[str]) -> None:
+    asked = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    asked.add_argument("files", nargs="+", type=Path, help="tables, or `measure REPOSITORY TRUTH`")
+    asked.add_argument("--out", type=Path)
+    asked.add_argument("--draws", type=int, default=DRAWS)
+    asked.add_argument("--budgets", type=int, nargs="+", default=BUDGETS)
+    asked.add_argument("--agreement", type=float, default=0.0, help="of priors with importances, 0 to 1")
+    asked.add_argument("--seeds", type=int, default=12, help="of a table that is measured")
+    asked.add_argument("--python", default=sys.executable, help="that a repository runs with")
+    given = asked.parse_args(words)
+    if str(given.files[0]) == "measure":
+        text = measured(given.files[1], json.loads(given.files[2].read_text()), given.seeds, given.python
+                        ).model_dump_json(indent=1)
+    else:
+        tables = [Table.model_validate_json(file.read_text()) for file in given.files]
+        text = json.dumps({"draws": given.draws, "agreement": given.agreement, "tables": [one.name for one in tables],
+                           "acc_at_5": compared(tables, given.budgets, given.draws, given.agreement)}, indent=1)
+    given.out.write_text(text + "\n") if given.out else print(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

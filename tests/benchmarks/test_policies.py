@@ -1,0 +1,58 @@
+"""Policies are compared on stored runs: budgets count the baseline, worlds are the same, a table comes of real runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from random import Random
+from statistics import fmean
+
+import pytest
+
+from benchmarks.policies import POLICIES, Table, World, main, measured, played
+
+RNG = Random(3)
+LEVELS = (0.3, 0.2, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01, 0.005, 0.0, -0.06)
+BASELINE = tuple(0.7 + RNG.gauss(0, 0.01) for _ in range(10))
+TABLE = Table(name="made", direction="max", baseline=BASELINE, parts={
+    f"p{place}": tuple(value - level - RNG.gauss(0, 0.01) for value in BASELINE) for place, level in enumerate(LEVELS)})
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_spends_its_budget_the_baseline_included(name: str) -> None:
+    world = World(TABLE, Random(1), 30, agreement=0.5)
+    POLICIES[name](world)
+    spent = sum(map(len, world.seen.values())) + len(world.seeds)
+    assert spent + world.left == 30 and world.left <= 1
+    assert len(world.seeds) == max(map(len, world.seen.values()))
+
+
+def test_measuring_every_part_finds_what_the_printed_algorithm_does_not() -> None:
+    means = {name: fmean(played(TABLE, policy, 30, 60, 0.0)) for name, policy in POLICIES.items()}
+    assert means["boundary"] > 0.9 > 0.7 > means["literal"], means
+    assert played(TABLE, POLICIES["boundary"], 30, 5, 0.0) == played(TABLE, POLICIES["boundary"], 30, 5, 0.0)
+
+
+def test_what_harms_is_none_of_those_that_help_most() -> None:
+    assert TABLE.importance()["p10"] == 0.0 and max(TABLE.importance().values()) == pytest.approx(0.3, abs=0.02)
+
+
+def test_a_table_is_measured_and_compared(tmp_path: Path) -> None:
+    repository = tmp_path / "tiny"
+    repository.mkdir()
+    (repository / "train.py").write_text(
+        "import sys, nowhere\nloss = 1.0 + int(sys.argv[1]) / 1e4\nif 'off' in sys.argv: loss += 0.25\n"
+        "loss += 0.0  # term\nprint('loss', loss)\n")
+    truth = {"direction": "min", "command": "python train.py {seed}", "env": {}, "metric": "stdout:loss ([0-9.]+)",
+             "faults": [{"edit": ["train.py", "import sys, nowhere", "import sys"]}], "components": ["flag", "term"],
+             "reference": {"flag": {"args": ["off"]}, "term": {"edits": [["train.py", "+= 0.0", "+= 0.5"]]},
+                           "flag+term": {"args": ["off"]}}}
+    table = measured(repository, truth, 2, sys.executable)
+    assert table.baseline == (1.1001, 1.1002)
+    assert {name: table.effects(name) for name in table.parts} == {
+        "flag": pytest.approx([0.25, 0.25]), "term": pytest.approx([0.5, 0.5])}
+    (tmp_path / "t.json").write_text(table.model_dump_json())
+    main([str(tmp_path / "t.json"), "--draws", "2", "--budgets", "6", "--out", str(tmp_path / "o.json")])
+    found = json.loads((tmp_path / "o.json").read_text())
+    assert found["acc_at_5"]["boundary"]["6"]["all"]["acc"] == 0.4, "two parts, of which both are found, of five places"
