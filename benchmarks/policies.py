@@ -2,9 +2,9 @@
 
 Each policy of choosing the next run is played on a stored table of runs of one repository: of every part at every seed,
 and of the baseline. A draw is a world of its own: seeds are drawn from the table with replacement, the same for a part
-and its baseline, and priors agree with the true importances by `--agreement` (0: they know nothing). Budgets count the
-baseline's runs. Right are the five parts that help most by the mean over all seeds of the table (`evals.ablatecell.
-recovery`; ties are right). Acc@5 is a mean over draws, with its standard error.
+and its baseline (`--unpaired`: others, as of a program that takes none), and priors agree with the true importances by
+`--agreement` (0: they know nothing). Budgets count the baseline's runs. Right are the five parts that help most by the
+mean over all seeds of the table; who ties with the fifth is right. Acc@5 is a mean over draws, with its standard error.
 
     python -m benchmarks.policies measure REPOSITORY TRUTH.json --out TABLE.json [--seeds N] [--python PATH]
 
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 from statistics import fmean, pstdev, stdev
@@ -50,10 +50,13 @@ class Table(Frozen):
     baseline: tuple[float, ...]
     parts: Mapping[str, tuple[float, ...]]
 
+    def effect(self, part: str, seed: int, other: int) -> float:
+        """Of the runs at two places, the baseline's first."""
+        return (self.baseline[seed] - self.parts[part][other]) * (1 if self.direction == "max" else -1)
+
     def effects(self, part: str) -> list[float]:
         """Of every seed."""
-        sign = 1 if self.direction == "max" else -1
-        return [sign * (one - other) for one, other in zip(self.baseline, self.parts[part], strict=True)]
+        return [self.effect(part, seed, seed) for seed in range(len(self.baseline))]
 
     def importance(self) -> dict[str, float]:
         """Over all seeds; 0 of a part that harms, which is none of those that help most."""
@@ -68,15 +71,14 @@ class World:
     rng: Random
     left: int
     agreement: float
+    paired: bool = True
     seen: dict[str, list[float]] = field(init=False)
     priors: dict[str, float] = field(init=False)
-    effects: dict[str, list[float]] = field(init=False)
     seeds: list[int] = field(default_factory=list[int])
 
     def __post_init__(self) -> None:
         names = list(self.table.parts)
         self.seen = {name: [] for name in names}
-        self.effects = {name: self.table.effects(name) for name in names}
         sizes = [math.log(max(value, 1e-4)) for value in self.table.importance().values()]
         spread, middle, noise = pstdev(sizes) or 1.0, fmean(sizes), math.sqrt(1 - self.agreement ** 2)
         self.priors = {name: self.agreement * (size - middle) / spread + noise * self.rng.gauss(0, 1)
@@ -91,7 +93,9 @@ class World:
         self.left -= cost
         if cost > 1:
             self.seeds.append(self.rng.randrange(len(self.table.baseline)))
-        self.seen[part].append(self.effects[part][self.seeds[place]])
+        seed = self.seeds[place]
+        other = seed if self.paired else self.rng.randrange(len(self.table.baseline))
+        self.seen[part].append(self.table.effect(part, seed, other))
         return self.seen[part][-1]
 
     def arms(self) -> list[arms.Arm]:
@@ -157,22 +161,31 @@ POLICIES: dict[str, Policy] = {
     "literal": literal, "random": random, "uniform": uniform, "ucb": ucb, "boundary": boundary}
 
 
-def played(table: Table, policy: Policy, budget: int, draws: int, agreement: float) -> list[float]:
+@dataclass(frozen=True)
+class Terms:
+    """Of a comparison: worlds drawn, how much priors know, and whether a part runs on its baseline's seed."""
+
+    draws: int = DRAWS
+    agreement: float = 0.0
+    paired: bool = True
+
+
+def played(table: Table, policy: Policy, budget: int, terms: Terms) -> list[float]:
     """Acc@5 of every draw; the draws are the same worlds for every policy."""
     importance, found = table.importance(), list[float]()
-    for number in range(draws):
-        world = World(table, Random(f"{table.name} {number}"), budget, agreement)
+    for number in range(terms.draws):
+        world = World(table, Random(f"{table.name} {number}"), budget, terms.agreement, terms.paired)
         policy(world)
         found.append(recovery(importance, arms.helping(world.arms(), K), K).acc)
     return found
 
 
-def compared(tables: Sequence[Table], budgets: Sequence[int], draws: int, agreement: float) -> dict[str, Any]:
+def compared(tables: Sequence[Table], budgets: Sequence[int], terms: Terms) -> dict[str, Any]:
     """Policy -> budget -> Acc@5 by table and over all, with standard errors over draws."""
     result: dict[str, Any] = {}
     for name, policy in POLICIES.items():
         for budget in budgets:
-            each = {table.name: played(table, policy, budget, draws, agreement) for table in tables}
+            each = {table.name: played(table, policy, budget, terms) for table in tables}
             result.setdefault(name, {})[str(budget)] = {
                 "all": _summary([fmean(row) for row in zip(*each.values(), strict=True)]),
                 **{table: _summary(values) for table, values in each.items()}}
@@ -219,6 +232,7 @@ def main(words: Sequence[str]) -> None:
     asked.add_argument("--draws", type=int, default=DRAWS)
     asked.add_argument("--budgets", type=int, nargs="+", default=BUDGETS)
     asked.add_argument("--agreement", type=float, default=0.0, help="of priors with importances, 0 to 1")
+    asked.add_argument("--unpaired", action="store_true", help="a part runs on other seeds than its baseline")
     asked.add_argument("--seeds", type=int, default=12, help="of a table that is measured")
     asked.add_argument("--python", default=sys.executable, help="that a repository runs with")
     given = asked.parse_args(words)
@@ -227,8 +241,9 @@ def main(words: Sequence[str]) -> None:
                         ).model_dump_json(indent=1)
     else:
         tables = [Table.model_validate_json(file.read_text()) for file in given.files]
-        text = json.dumps({"draws": given.draws, "agreement": given.agreement, "tables": [one.name for one in tables],
-                           "acc_at_5": compared(tables, given.budgets, given.draws, given.agreement)}, indent=1)
+        terms = Terms(given.draws, given.agreement, not given.unpaired)
+        text = json.dumps({**asdict(terms), "tables": [one.name for one in tables],
+                           "acc_at_5": compared(tables, given.budgets, terms)}, indent=1)
     given.out.write_text(text + "\n") if given.out else print(text)
 
 

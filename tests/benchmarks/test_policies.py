@@ -10,7 +10,7 @@ from statistics import fmean
 
 import pytest
 
-from benchmarks.policies import POLICIES, Table, World, main, measured, played
+from benchmarks.policies import POLICIES, Table, Terms, World, main, measured, played
 
 RNG = Random(3)
 LEVELS = (0.3, 0.2, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01, 0.005, 0.0, -0.06)
@@ -29,9 +29,10 @@ def test_every_policy_spends_its_budget_the_baseline_included(name: str) -> None
 
 
 def test_measuring_every_part_finds_what_the_printed_algorithm_does_not() -> None:
-    means = {name: fmean(played(TABLE, policy, 30, 60, 0.0)) for name, policy in POLICIES.items()}
+    means = {name: fmean(played(TABLE, policy, 30, Terms(60))) for name, policy in POLICIES.items()}
     assert means["boundary"] > 0.9 > 0.7 > means["literal"], means
-    assert played(TABLE, POLICIES["boundary"], 30, 5, 0.0) == played(TABLE, POLICIES["boundary"], 30, 5, 0.0)
+    again = [played(TABLE, POLICIES["boundary"], 14, Terms(5, 0.6, paired=False)) for _ in range(2)]
+    assert again[0] == again[1]
 
 
 def test_what_harms_is_none_of_those_that_help_most() -> None:
