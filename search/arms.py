@@ -154,7 +154,7 @@ def harmful(arms: Iterable[Arm], sigma: float) -> list[str]:
     return [one.name for one in ranked(arms) if one.mean < -_error(one, sigma)]
 
 
-def near_zero(arms: Sequence[Arm], sigma: float, k: int) -> list[str]:
+def near_zero(arms: Sequence[Arm], sigma: float, k: int = 0) -> list[str]:
     """The arms that may hide each other, in the order of the sweep: alone, none of them shows much.
 
     Not among them: an arm without a value, one that seems to harm, and one of the k best that shows more than chance

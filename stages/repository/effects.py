@@ -202,25 +202,25 @@ class Measured:
     runs: tuple[str, ...] = ()
 
     @property
-    def tested(self) -> bool:
-        """Whether it is of the family that p is corrected for."""
+    def ran(self) -> bool:
+        """Whether there are effects to look at."""
         return self.gate in ("moved", "at the floor") and bool(self.ablated)
 
 
 def results(measured: Sequence[Measured], *, direction: Direction, paired: bool = True) -> tuple[PartResult, ...]:
-    """The rows of the report, in the order given; p is corrected by Holm over all that was tested.
+    """The rows of the report, in the order given; p is corrected by Holm over all that could be called.
 
-    `paired`: whether a seed joins the runs; without one means are compared.
+    `paired`: whether a seed joins the runs; without one means are compared. A part that was seen too seldom, or at
+    seeds that all agree, is no test.
     """
     found = [_interval(one, direction, paired) for one in measured]
-    tested = [place for place, one in enumerate(measured) if one.tested]
-    corrected = dict(zip(tested, holm([found[place].p if found[place].called is None else None for place in tested]),
-                         strict=True))
+    tested = [place for place, one in enumerate(found) if one.called is None]
+    corrected = dict(zip(tested, holm([found[place].p for place in tested]), strict=True))
     return tuple(_row(one, found[place], corrected.get(place), len(tested)) for place, one in enumerate(measured))
 
 
 def _interval(one: Measured, direction: Direction, paired: bool) -> Interval:
-    if not one.tested:
+    if not one.ran:
         return Interval(0)
     if not paired:
         return unpaired_interval(direction, one.baseline.values(), one.ablated.values())
