@@ -126,7 +126,7 @@ def read_metric(metric: Metric, folder: Path, stdout: str = "", *, scale: float 
     a file that is older is not of this run.
     """
     try:
-        with read_as(f"{metric} cannot be read"):
+        with read_as(f"{metric} cannot be read", BadFile, csv.Error):
             value, note = _READERS[metric.kind](metric, folder, stdout, since)
             return Reading(_finite(value, metric) * scale, note)
     except BadFile as error:
@@ -162,17 +162,22 @@ def _from_json(metric: Metric, folder: Path, stdout: str, since: float | None) -
     name, note = file_of(metric.place, folder, since)
     with open_regular(folder, name, METRIC_BYTES) as file:
         value: Any = json.loads(file.read())
-    for key in metric.name.split("."):
-        value = _step(value, key, metric)
+    keys = metric.name.split(".")
+    while keys:
+        value, keys = _step(value, keys, metric)
     return value, note
 
 
-def _step(value: object, key: str, metric: Metric) -> object:
-    if isinstance(value, dict) and key in value:
-        return cast(dict[str, object], value)[key]
+def _step(value: object, keys: list[str], metric: Metric) -> tuple[object, list[str]]:
+    """What the next key holds, and the keys that are left. A key may itself hold dots."""
+    key = keys[0]
+    if isinstance(value, dict):
+        for count in range(len(keys), 0, -1):
+            if (whole := ".".join(keys[:count])) in value:
+                return cast(dict[str, object], value)[whole], keys[count:]
     listed = cast(list[object], value) if isinstance(value, list) else []
     if re.fullmatch(r"-?\d+", key) and -len(listed) <= int(key) < len(listed):
-        return listed[int(key)]
+        return listed[int(key)], keys[1:]
     there = ", ".join(map(str, islice(cast(dict[str, object], value), 12))) if isinstance(value, dict) else ""
     raise NotThere(f"{metric}: no such key as {key!r}" + (f"; there are {there}" if there else ""))
 

@@ -6,8 +6,11 @@ import json
 import os
 import struct
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sandbox.repository.metric import MetricError, Reading, parse_metric, read_metric
 
@@ -33,6 +36,7 @@ def why(found: Reading) -> str:
 @pytest.mark.parametrize(("spec", "text", "value"), [
     ("m.json:test.r2", '{"train": {"r2": 0.9}, "test": {"r2": 0.71}}', 0.71),
     ("deep/m.json:folds.1.acc", '{"folds": [{"acc": 0.5}, {"acc": 0.6}]}', 0.6),
+    ("m.json:top.acc@0.5", '{"top": {"acc@0.5": 0.25}}', 0.25), ("m.json:a.b.c", '{"a.b": {"c": 1}, "a": 2}', 1.0),
     ("m.json:folds.-1", '{"folds": [1, 2, 3]}', 3.0),
     ("log.csv:test", LOG, 0.43), ("log.csv:test@last", LOG, 0.43), ("log.csv:test@epoch=2", LOG, 0.44),
     ("log.csv:test@min(val)", LOG, 0.44), ("log.csv:test@max(val)", LOG, 0.51), ("log.csv:val@min(val)", LOG, 0.4),
@@ -59,9 +63,23 @@ def test_the_last_match_in_the_output_counts_and_that_there_were_several_is_said
     ("m.csv:acc", LOG, "no such column as 'acc'; there are epoch, val, test"), ("m.csv:val@epoch=9", LOG, "epoch is 9"),
     ("m.csv:val@max(best)", LOG, "no such column as 'best'"), ("m.csv:val", "", "no such column"),
     ("m.csv:val", "val\nnan\n", "not finite"), ("m.csv:val", "val\nhigh\n", "not a number"),
-    ("m.jsonl:val", "3\n", "cannot be read"), ("**/m.json:r2", None, "no such file")])
+    ("m.jsonl:val", "3\n", "cannot be read"),
+    ("m.csv:val", "val\n" + "9" * 140_000, "cannot be read"),
+    ("**/m.json:r2", None, "no such file")])
 def test_what_gives_no_number_is_a_failure_in_words(tmp_path: Path, spec: str, text: str | None, words: str) -> None:
     assert words in why(read(tmp_path, spec, text))
+
+
+@given(st.binary(max_size=300))
+def test_whatever_bytes_a_run_leaves_are_a_number_or_a_failure(content: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        for spec, name in (("m.json:a", "m.json"), ("m.csv:a@min(b)", "m.csv"), ("m.jsonl:a", "m.jsonl"),
+                           ("tb:.:a", "x.tfevents.1"), ("wandb:.:a", "x.wandb")):
+            head = {"x.wandb": b":W&B\0\0\0" + struct.pack("<IHB", 0, len(content), 1),
+                    "x.tfevents.1": struct.pack("<QI", len(content), 0), "m.csv": b"a,b\n"}.get(name, b"")
+            (Path(folder) / name).write_bytes(head + content + b"\0" * 4)
+            found = read_metric(parse_metric(spec), Path(folder))
+            assert (found.value is None) != (found.failure is None), found
 
 
 def test_a_file_that_the_run_did_not_write_counts_for_nothing(tmp_path: Path) -> None:
