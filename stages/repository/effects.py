@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from statistics import fmean, stdev
 from typing import NamedTuple
 
@@ -23,6 +24,9 @@ FLOOR = 0.9
 """A removal that loses this share of what zeroing the whole model loses has broken it, whatever its part is worth."""
 TWIN_ERRORS = 3.0
 """Standard errors by which a joint effect must pass the sum of the single ones."""
+
+LEAST_RANKED = 5
+"""Parts that a cheap command and the full one must both have ranked before their agreement is told."""
 
 Values = Mapping[int, float | None]
 """Seed -> the metric; None where the run failed."""
@@ -145,6 +149,22 @@ def shows_more(singles: Iterable[float], joint: float, *, sigma: float) -> bool:
     Looser than `interaction`, whose bound a single pair must pass in the end: of many parts it would find nothing.
     """
     return joint > TWIN_ERRORS * sigma and joint - sum(singles) > TWIN_ERRORS * sigma
+
+
+def rank_agreement(cheap: Mapping[str, float], full: Mapping[str, float]) -> float | None:
+    """How alike a cheap command and the full one rank the sizes of effects: Kendall's tau-b, from -1 to 1.
+
+    Over the parts that both measured; None of fewer than `LEAST_RANKED`, or where one ranks nothing.
+    """
+    names = [name for name in cheap if name in full]
+    pairs = [(_order(cheap, one, other), _order(full, one, other)) for one, other in combinations(names, 2)]
+    ranked = sum(a * a for a, _ in pairs) * sum(b * b for _, b in pairs)
+    return sum(a * b for a, b in pairs) / math.sqrt(ranked) if len(names) >= LEAST_RANKED and ranked else None
+
+
+def _order(effects: Mapping[str, float], one: str, other: str) -> int:
+    a, b = abs(effects[one]), abs(effects[other])
+    return (a > b) - (a < b)
 
 
 class Floor(NamedTuple):

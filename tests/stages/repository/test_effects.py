@@ -14,6 +14,7 @@ from stages.repository.effects import (
     interaction,
     paired_interval,
     patch_gate,
+    rank_agreement,
     results,
     shows_more,
     unpaired_interval,
@@ -95,6 +96,15 @@ def test_twins_do_together_what_none_does_alone() -> None:
     assert interaction([0.05, 0.07], 0.125, sigma=0.01) == (pytest.approx(0.005), pytest.approx(0.051961524), False)
     assert shows_more([0.02] * 6, 0.2, sigma=0.01) and not shows_more([0.02] * 6, 0.12, sigma=0.01)
     assert not shows_more([-0.01] * 6, 0.0, sigma=0.01)
+
+
+def test_a_cheap_command_is_told_by_how_alike_it_ranks() -> None:
+    full = {"a": 0.4, "b": -0.3, "c": 0.2, "d": 0.1, "e": 0.0}
+    assert rank_agreement({name: value / 9 for name, value in full.items()}, full) == 1.0
+    # scipy 1.17: kendalltau([4, 3, 2, 1, 1], [.4, .3, .1, .2, .0])
+    assert rank_agreement({"a": 4, "b": 3, "d": 2, "c": 1, "e": 1, "x": 9}, full) == pytest.approx(0.7378648)
+    assert rank_agreement({"a": 4, "b": 3, "c": 2, "d": 1}, full) is None, "four parts say nothing"
+    assert rank_agreement(dict.fromkeys(full, 0.1), full) is None
 
 
 def test_a_removal_that_ends_where_nothing_works_is_tried_another_way() -> None:
