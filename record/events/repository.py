@@ -100,7 +100,7 @@ class PartsFound(Frozen):
     type: Literal["parts_found"] = "parts_found"
     parts: tuple[Part, ...]
     rest: tuple[NotExamined, ...] = ()
-    floor: Mutation | None = None
+    floors: tuple[Mutation, ...] = Field(default=(), description="edits that leave nothing of the model")
     budget: int = Field(description="runs that may be made in all, the baseline's among them")
 
 

@@ -136,15 +136,14 @@ class Ablation:
         left = tuple(NotExamined(name=part.name, kind="budget", why=f"no runs are left for it of {budget}")
                      for part in found.parts if part.name not in names)
         return PartsFound(parts=tuple(part for part in found.parts if part.name in names),
-                          rest=(*found.rest, *left), floor=found.floor, budget=budget)
+                          rest=(*found.rest, *left), floors=found.floors, budget=budget)
 
     # --- every part once ----------------------------------------------------------------------------------------------
 
     async def _first_values(self, found: PartsFound) -> None:
-        if found.floor is not None:
-            tree = self._tree([found.floor])
-            if tree is not None:
-                run = await self._run(tree, found.floor.words, self.seeds[0], "search", ("the whole model",))
+        for floor in found.floors:
+            if self._floor is None and (tree := self._tree([floor])) is not None:
+                run = await self._run(tree, floor.words, self.seeds[0], "search", ("the whole model",))
                 self._floor = run.value if run is not None else None
         order = sweep_order({one.part.name: one.part.prior for one in self._tried.values()})
         await _all([self._first_value(self._tried[name]) for name in order])
@@ -268,7 +267,7 @@ class Ablation:
         """
         sigma = self._sigma
         arms = [one.arm for one in self._tried.values() if one.way >= 0 and not is_strength(one.mutation)]
-        names = near_zero(arms, sigma) if isfinite(sigma) else []
+        names = near_zero(arms, sigma, self.top) if isfinite(sigma) else []
         if len(names) < 2:
             return ()
         search = group_test(names)

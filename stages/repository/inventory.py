@@ -42,11 +42,11 @@ MOST_IDENTITIES = 3
 
 @dataclass(frozen=True)
 class Inventory:
-    """What can be taken out, what cannot and why, and the edit that leaves nothing of the model (None: not found)."""
+    """What can be taken out, what cannot and why, and edits that leave nothing of the model, the likeliest first."""
 
     parts: tuple[Part, ...]
     rest: tuple[NotExamined, ...]
-    floor: Mutation | None = None
+    floors: tuple[Mutation, ...] = ()
 
 
 @dataclass
@@ -79,8 +79,8 @@ class _Reader:
         parts = tuple(Part(
             name=name, kind=one.kind, path=one.path, symbol=one.symbol, line=one.line, mutations=tuple(one.mutations))
             for name, one in zip(_unique(merged), merged, strict=True) if one.mutations)
-        floor = self._floor([one.definition for one in merged if one.definition is not None])
-        return Inventory(parts, tuple(self._rest.values()), floor)
+        floors = self._floors([one.definition for one in merged if one.definition is not None])
+        return Inventory(parts, tuple(self._rest.values()), tuple(floors))
 
     # --- from outside -------------------------------------------------------------------------------------------------
 
@@ -238,7 +238,7 @@ class _Reader:
         return bool(why)
 
     def _plumbing(self, one: Definition) -> str:
-        if any(_OPTIMIZER.match(name) for name in one.parameters):
+        if _steps(one):
             return "it makes the steps of the training"
         calls = {last_name(node.func) for node in one.own() if isinstance(node, ast.Call)}
         return "it loads the data" if calls & _LOADS else ""
@@ -279,8 +279,9 @@ class _Reader:
 
     # --- the floor ----------------------------------------------------------------------------------------------------
 
-    def _floor(self, parts: Sequence[Definition]) -> Mutation | None:
-        """What all of the model passes through, turned to zero: the function below which most parts ran."""
+    def _floors(self, parts: Sequence[Definition]) -> Iterator[Mutation]:
+        """What all of the model passes through turned to zero: the function below which most parts ran; then steps of
+        the training that change nothing."""
         keys = {one.key for one in parts}
         best: tuple[int, int, str] | None = None
         for one in self._ran:
@@ -291,9 +292,13 @@ class _Reader:
             rank = (len(below & keys), -len(below), one.key)
             if rank[0] and (best is None or rank > best):
                 best = rank
-        if best is None:
-            return None
-        return next(iter(self._zero(self._by_key[best[2]])), None)
+        if best is not None:
+            yield from self._zero(self._by_key[best[2]])
+        for one in self._ran:
+            if _steps(one) and (names := self._alike(one)):
+                text = self._code.texts[one.path]
+                yield Mutation(kind="identity", what=f"{one.symbol} changes nothing",
+                               edits=(edit_between(one.path, text, identity(one, text, names[0])),))
 
     # --- the same thing found twice -----------------------------------------------------------------------------------
 
@@ -315,6 +320,10 @@ class _Reader:
                 known.mutations = [*first, *one.mutations, *known.mutations[len(first):]]
                 known.kind = "optional"
         return parts
+
+
+def _steps(one: Definition) -> bool:
+    return any(_OPTIMIZER.match(name) for name in one.parameters)
 
 
 def is_strength(mutation: Mutation) -> bool:
