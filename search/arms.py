@@ -160,7 +160,7 @@ def near_zero(arms: Sequence[Arm], sigma: float, k: int = 0) -> list[str]:
     Not among them: an arm without a value, one that seems to harm, and one of the k best that shows more than chance
     does. What moved no digit is.
     """
-    best, bad = helping(arms, k), harmful(arms, sigma)
+    best, bad = helping(arms, k), harmful(arms, NEAR * sigma)
     slight = SLIGHT * max((abs(one.mean) for one in arms), default=0.0)
     return sweep_order({one.name: one.prior for one in arms if one.effects and one.name not in bad and (
         abs(one.mean) <= max(slight, _error(one, sigma) * (1 if one.name in best else NEAR)))})
