@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -24,6 +25,7 @@ from record.network import on_network
 from record.nouns.repository import Command
 from sandbox.executor import LocalExecutor
 from sandbox.isolation.probe import describe_isolation
+from sandbox.isolation.processes import kill_orphans
 from sandbox.repository.command import check_ground
 from sandbox.repository.environment import Environment, environment_for
 from sandbox.repository.metric import parse_metric
@@ -99,6 +101,7 @@ class _Study:
     async def work(self) -> None:
         folder = self.log.path.parent.absolute()
         mirror = Mirror(folder / "mirror")
+        kill_orphans(folder / "cache")
         taken = self._take(mirror)
         executor = LocalExecutor(
             self.settings.search.num_workers, folder / "views", labels=folder / "labels", cache=folder / "cache",
@@ -111,6 +114,8 @@ class _Study:
         finally:
             await executor.close()
             mirror.forget_checkouts()
+            for left in ("work", "cache", "views"):
+                shutil.rmtree(folder / left, ignore_errors=True)
 
     async def _study(self, runs: Runs, setup: Setup) -> None:
         assert self.code.command is not None

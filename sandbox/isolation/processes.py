@@ -24,6 +24,8 @@ _STATUS = re.compile(r"^(RssAnon|RssShmem|Threads):\s+(\d+)", re.MULTILINE)
 _PART = re.compile(r"^(Pss_Anon|Pss_Shmem):\s+(\d+)", re.MULTILINE)
 _GONE = 5.0
 """Seconds to wait until what was killed is gone."""
+OF_CACHE = "SCIENTIST_CACHE"
+"""The variable by which a command of a repository tells whose it is; it does not see that folder."""
 
 
 @dataclass(frozen=True)
@@ -120,16 +122,17 @@ def deleted_file_bytes(processes: Iterable[int]) -> int:
 def kill_orphans(cache: Path) -> list[int]:
     """Kill what outlived the program of the kernels that were started with this cache; the process ids.
 
-    In the sandbox there are none: bubblewrap ends them with the program. Every kernel of a run has the run's cache in
-    its environment, and so has what it starts, whatever sessions and groups that makes. A process that replaced its
-    environment is not found, nor one on another machine. Call under the lock of the run.
+    In the sandbox there are none: bubblewrap ends them with the program, unless that was killed while bubblewrap
+    started. Every kernel and command of a run has the run's cache in its environment, and so has what it starts,
+    whatever sessions and groups that makes. A process that replaced its environment is not found, nor one on another
+    machine. Call under the lock of the run.
     """
     orphans: list[psutil.Process] = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             variables = process.environ() if process.pid != os.getpid() else {}
-            if (variables.get("XDG_CACHE_HOME") == str(cache.absolute()) and "LAB_JOB" in variables
-                    and variables.get("PYTHONHASHSEED") == "0"):
+            kernel = variables.get("XDG_CACHE_HOME") == str(cache.absolute()) and "LAB_JOB" in variables
+            if (kernel or variables.get(OF_CACHE) == str(cache.absolute())) and variables.get("PYTHONHASHSEED") == "0":
                 orphans.append(process)
     for process in orphans:
         with contextlib.suppress(psutil.Error):

@@ -30,6 +30,7 @@ from sandbox.isolation.contained import Contained
 from sandbox.isolation.interpreter import interpreter, threads_of
 from sandbox.isolation.limits import Limits, Watchdog, task_group
 from sandbox.isolation.mounts import SHM_BYTES, KernelConfig, device_files
+from sandbox.isolation.processes import OF_CACHE
 from sandbox.isolation.scratch import Scratch
 from sandbox.monitor import Meter, Usage
 from sandbox.output import OUTPUT_CHARS, Transcript
@@ -272,7 +273,8 @@ class _Command:
             [str(job.ground.packages)] if job.ground.packages is not None else [])
         imports = [*filter(None, job.env.get("PYTHONPATH", "").split(":")), *imports]
         return found | _OFFLINE | threads_of(settings) | {
-            "HOME": tmp, "TMPDIR": tmp, "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1",
+            OF_CACHE: str(self._config.cache), "HOME": tmp, "TMPDIR": tmp,
+            "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1",
             "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "MPLBACKEND": "Agg", "SOURCE_DATE_EPOCH": "0",
             "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TOKENIZERS_PARALLELISM": "false",
             "PATH": f"{program.parent}:{found.get('PATH', '/usr/bin:/bin')}" if program.is_absolute() else found.get(
