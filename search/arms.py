@@ -157,11 +157,12 @@ def harmful(arms: Iterable[Arm], sigma: float) -> list[str]:
 def near_zero(arms: Sequence[Arm], sigma: float, k: int = 0) -> list[str]:
     """The arms that may hide each other, in the order of the sweep: alone, none of them shows much.
 
-    Not among them: an arm without a value, one that seems to harm, and one of the k best that shows more than chance
-    does. What moved no digit is.
+    Not among them: an arm without a value, one that seems to harm by more than a trifle, and one of the k best that
+    shows more than chance does. What moved no digit is.
     """
-    best, bad = helping(arms, k), harmful(arms, NEAR * sigma)
     slight = SLIGHT * max((abs(one.mean) for one in arms), default=0.0)
+    best = helping(arms, k)
+    bad = [one.name for one in arms if one.name in harmful(arms, sigma) and one.mean < -2 * slight]
     return sweep_order({one.name: one.prior for one in arms if one.effects and one.name not in bad and (
         abs(one.mean) <= max(slight, _error(one, sigma) * (1 if one.name in best else NEAR)))})
 

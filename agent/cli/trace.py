@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.text import Text
 
+from agent.ablation import LOG as ABLATION
 from agent.cli.edge import DONE, FINDINGS
 from agent.cli.paper_commands import Trace
 from agent.cli.shown import answer, line
@@ -16,7 +18,11 @@ from inspector.provenance import Trace as NumberTrace
 from inspector.text import plain
 from inspector.tracer import Tracer, number_of
 from record.errors import WrongUse
+from record.fold.apply import fold
 from record.folder import RunFolder
+from record.reading import read_events
+from record.typeset import without_form
+from stages.repository.reporting import key_of, printed
 
 SHOWN = 12
 """Candidates that are printed at most; `--json` has all."""
@@ -24,6 +30,8 @@ PLACES = 4
 
 
 def trace(asked: Trace) -> int:
+    if (asked.run / ABLATION).is_file():
+        return _in_ablation(asked)
     state, value = state_of(asked.run), number_of(asked.number)
     if value is None:
         raise WrongUse(f"{asked.number!r} is not a number: give it as the paper prints it, as 0.873 or -0.021")
@@ -32,6 +40,41 @@ def trace(asked: Trace) -> int:
     found = Tracer(state, RunFolder(asked.run, state.version), run=shlex.quote(str(asked.run))).number(value)
     answer(found, lines(found), json=asked.json)
     return DONE if found.candidates else FINDINGS
+
+
+def _in_ablation(asked: Trace) -> int:
+    """A number of an ablation: its runs, what they printed, and the patch that took the part out."""
+    code, value = fold(read_events(asked.run / ABLATION)).code, number_of(asked.number)
+    known = {} if code.settled is None else printed(code)
+    keys = [key for key, text in known.items() if value is not None and value in (text, text.lstrip("+-"))]
+    rows = {key_of(code, one.part): one for one in (code.settled.results if code.settled is not None else ())}
+    runs = {one.run.id: one.run for one in code.runs.values()}
+    base = code.baseline.tree if code.baseline is not None else ""
+    git = f"git --git-dir {shlex.quote(str(asked.run / 'mirror'))} diff {base}"
+
+    def told(name: str) -> dict[str, Any]:
+        run = runs[name]
+        return {"id": name, "seed": run.seed, "value": run.value, "argv": list(run.argv),
+                "output": str(asked.run / "runs" / name / "output.txt"),
+                "patch": f"{git} {run.tree}" if run.tree != base else ""}
+
+    found = [{"key": key, "part": row.part, "mutation": row.mutation, "where": row.where,
+              "runs": [told(name) for name in row.runs]}
+             for key in keys if (row := rows.get(without_form(key))) is not None]
+    answer({"number": asked.number, "candidates": found}, _ablation_lines(asked, keys, found), json=asked.json)
+    return DONE if keys else FINDINGS
+
+
+def _ablation_lines(asked: Trace, keys: Sequence[str], found: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
+    if not keys:
+        yield line(f"{asked.number}: nothing in this ablation is printed like this", "red")
+    for one in found:
+        yield line(f"{one['key']}: {one['mutation']}, {one['where']}", "bold")
+        for run in one["runs"]:
+            yield _row("run", f"{run['id']}, seed {run['seed']}: {run['value']!r}, {' '.join(run['argv'])}")
+            yield _row("", f"  {run['output']}", "dim")
+        patches = dict.fromkeys(run["patch"] for run in one["runs"] if run["patch"])
+        yield from (_row("patch", patch, "green") for patch in patches)
 
 
 def lines(found: NumberTrace) -> Iterator[Text]:

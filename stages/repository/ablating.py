@@ -50,6 +50,8 @@ T = TypeVar("T")
 
 WAYS = 3
 """Ways that are tried to take one part out."""
+MUCH = 0.5
+"""Of the baseline: an effect from which on it is asked whether anything of the model is left."""
 FRESH = 1000
 """The first of the seeds that nothing was chosen by."""
 
@@ -95,7 +97,7 @@ class Ablation:
     _tried: dict[str, _Tried] = field(default_factory=dict[str, _Tried])
     _trace: Trace = field(default_factory=Trace)
     _repeatable: bool = True
-    _floor: float | None = None
+    _lowering: asyncio.Task[float | None] | None = None
     _together: tuple[str, ...] = ()
 
     async def ablate(self) -> AblationsSettled:
@@ -141,10 +143,6 @@ class Ablation:
     # --- every part once ----------------------------------------------------------------------------------------------
 
     async def _first_values(self, found: PartsFound) -> None:
-        for floor in found.floors:
-            if self._floor is None and (tree := self._tree([floor])) is not None:
-                run = await self._run(tree, floor.words, self.seeds[0], "search", ("the whole model",))
-                self._floor = run.value if run is not None else None
         order = sweep_order({one.part.name: one.part.prior for one in self._tried.values()})
         await _all([self._first_value(self._tried[name]) for name in order])
 
@@ -162,8 +160,8 @@ class Ablation:
                 return
             elif one.way < 0:
                 one.gate = gate
-        if one.at_floor and self._baseline is not None and self._floor is not None:
-            ranks = floor_rule(self.setup.command.direction, self._baseline, self._floor, [
+        if one.at_floor and self._baseline is not None and (floor := await self._lowest()) is not None:
+            ranks = floor_rule(self.setup.command.direction, self._baseline, floor, [
                 (str(way), effect) for way, effect in one.at_floor.items()])
             assert ranks.ranked is not None and ranks.effect is not None
             one.way, one.gate, one.flag = int(ranks.ranked), "at the floor", ranks.flag
@@ -183,10 +181,26 @@ class Ablation:
             return self._gated(name, way, tree, "failed", run.failure.message if run.failure else ""), None
         gate = patch_gate(baseline, run.value, reached=self._reached(mutation), repeatable=self._repeatable)
         effect = effect_of(self.setup.command.direction, [baseline], [run.value]).mean
-        if gate == "moved" and effect is not None and self._floor is not None and at_the_floor(effect, (
-                baseline - self._floor) * (1 if self.setup.command.direction == "max" else -1)):
-            gate = "at the floor"
+        if gate == "moved" and effect is not None and effect >= MUCH * abs(baseline):
+            floor = await self._lowest()
+            gap = (baseline - floor) * (1 if self.setup.command.direction == "max" else -1) if floor is not None else 0
+            gate = "at the floor" if at_the_floor(effect, gap) else gate
         return self._gated(name, way, tree, gate), effect
+
+    async def _lowest(self) -> float | None:
+        """The metric where nothing of the model is left, run once it is asked for; None where no way leads there."""
+        if self._lowering is None:
+            self._lowering = asyncio.create_task(self._run_floors())
+        return await self._lowering
+
+    async def _run_floors(self) -> float | None:
+        found = self.runs.code.parts
+        for floor in found.floors if found is not None else ():
+            if (tree := self._tree([floor])) is not None:
+                run = await self._run(tree, floor.words, self.seeds[0], "search", ("the whole model",))
+                if run is not None and run.value is not None:
+                    return run.value
+        return None
 
     def _gated(self, part: str, way: int, tree: str | None, gate: Gate, why: str = "") -> Gate:
         if (part, way) not in self.runs.code.patched:
@@ -221,7 +235,8 @@ class Ablation:
         kept = CONFIRM_SEEDS * (1 + len(self._to_confirm(found)))
         waiting: set[asyncio.Task[None]] = set()
         while True:
-            while len(waiting) < self.runs.executor.slots and self._spent + kept + 2 <= found.budget:
+            while len(waiting) < self.runs.executor.slots and (
+                    self._spent + kept + 2 * (1 + len(waiting)) <= found.budget):
                 chosen = pick(self._candidates(), sigma=self._sigma, k=self.top)
                 if chosen.next is None or chosen.separated or not isfinite(self._sigma) or not self._sigma:
                     break

@@ -2,8 +2,9 @@
 
 A part is *optional* (an option, a configuration key), *one of several* (terms of a sum or of `+=`, items of a list that
 are called, functions of a registry), or *shape-preserving* (what comes out is shaped like one argument). The same thing
-found twice is one part, with the ways to take it out in the order option, override, zero or drop, identity. Where what
-is joined has a width that others count on, turning a part to zero goes before dropping it, which would fail.
+found twice is one part, with the ways to take it out in the order option, override, then those of its kind: of what is
+joined, zero before dropping it, since others count on its width; of a function whose result is shaped like its argument
+that argument before zero, which would leave nothing, unless it is added to something.
 
 What everything passes through is plumbing, and what reaches neither predictions nor loss is a decoy: both are listed
 with reasons and never run. No model is needed; names decide only what no use of a value can.
@@ -205,8 +206,14 @@ class _Reader:
             ways = [Mutation(kind="identity", what=f"gives back its argument {name}",
                              edits=(edit_between(one.path, text, identity(one, text, name)),))
                     for name in alike[:MOST_IDENTITIES]]
+            zero = self._zero(one)
             yield _Found(one.name, "shape-preserving", one.path, one.symbol, one.node.lineno,
-                         [*self._zero(one), *ways], one)
+                         [*zero, *ways] if one.owner is not None or self._is_added(one) else [*ways, *zero], one)
+
+    def _is_added(self, one: Definition) -> bool:
+        """Whether what it gives back is added to something: then it is gone as zero, and doubles as its argument."""
+        return any(one.node.name in _calls(term) for tree in self._code.trees.values() for node in ast.walk(tree)
+                   if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) for term in (node.left, node.right))
 
     def _alike(self, one: Definition) -> list[str]:
         """The arguments that what comes back is shaped like, in every call that was looked at."""

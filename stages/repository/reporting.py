@@ -1,23 +1,84 @@
-"""What came of a repository's reproduction and ablation, for people and programs: `ablations.json` and `report.md`."""
+r"""What came of a repository's reproduction and ablation: `ablations.json` for programs, `report.md` for people, and
+`section.tex` for a paper, whose every number is `\result{ablation/PART/METRIC/d.FORM}`, defined in `results.tex` by the
+runs that the record has. They are read with the macros of our templates (`record.typeset`)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from record.fold.facts import CodeState
 from record.folder import write_file
 from record.nouns.repository import PartResult
+from record.typeset import Use, escaped, render
 
-JSON, REPORT = "ablations.json", "report.md"
+JSON, REPORT, SECTION, RESULTS = "ablations.json", "report.md", "section.tex", "results.tex"
 
 
 def write_report(code: CodeState, folder: Path) -> None:
-    """Write both files, whole or not at all."""
+    """Write all files, each whole or not at all."""
     write_file(folder / JSON, json.dumps(as_json(code), indent=1) + "\n")
     write_file(folder / REPORT, "\n".join(_report(code)) + "\n")
+    if code.settled is not None:
+        values = printed(code)
+        write_file(folder / RESULTS, render({Use("result", key): text for key, text in values.items()}))
+        write_file(folder / SECTION, "\n".join(_section(code, values)) + "\n")
+
+
+def key_of(code: CodeState, part: str) -> str:
+    """The key of the effect of a part."""
+    assert code.command is not None
+    metric = code.command.command.metric.partition(":")[2] or "metric"
+    return f"ablation/{part.replace('/', ':')}/{metric.replace('/', ':')}/d"
+
+
+def printed(code: CodeState) -> dict[str, str]:
+    """What every number of the section prints, by its key."""
+    found: dict[str, str] = {}
+    for one in code.settled.results if code.settled is not None else ():
+        numbers = {"mean": one.mean, "low": one.low, "high": one.high}
+        digits = _digits(one)
+        found |= {f"{key_of(code, one.part)}.{form}": f"{value:+.{digits}f}" for form, value in numbers.items()
+                  if value is not None}
+        found |= {f"{key_of(code, one.part)}.p": f"{one.p:.2g}"} if one.p is not None else {}
+        found |= {f"{key_of(code, one.part)}.n": str(one.n)} if one.n else {}
+    if code.baseline is not None and code.baseline.mean is not None:
+        found[f"{key_of(code, 'baseline')}.mean"] = f"{code.baseline.mean:.6g}"
+    return found
+
+
+def _digits(one: PartResult) -> int:
+    """Decimals by the width of the interval: its first digit that matters, and one more."""
+    width = abs((one.high or 0) - (one.low or 0)) or abs(one.mean or 0)
+    return 2 if not width else max(0, min(8, 1 - math.floor(math.log10(width)))) if width < 100 else 0
+
+
+def _section(code: CodeState, values: Mapping[str, str]) -> Iterator[str]:
+    r"""A section with one table; `\result` prints each number."""
+    assert code.settled is not None and code.taken is not None
+
+    def told(part: str, form: str) -> str:
+        key = f"{key_of(code, part)}.{form}"
+        return rf"\result{{{key}}}" if key in values else "--"
+
+    yield "% Written by the program from the record; \\input it below results.tex in a paper of ours."
+    yield r"\section{Ablations}\label{sec:ablations}"
+    yield (rf"Parts of the repository were taken out one by one at commit \texttt{{{code.taken.commit[:12]}}}, "
+           rf"whose own result is {told('baseline', 'mean')}. Table~\ref{{tab:ablations}} has the effect of each "
+           r"on fresh seeds, positive where the part helps, with its 95\,\% interval and $p$ after Holm's correction; "
+           r"the repository's own code reports the metric, so all values are logged.")
+    yield r"\begin{table}\centering\caption{Effects of taking parts out (logged by the repository's code).}"
+    yield r"\label{tab:ablations}\begin{tabular}{lrrrrl}\toprule"
+    yield r"part & effect & low & high & $p$ & verdict \\ \midrule"
+    for one in code.settled.results:
+        if one.n > 1:
+            cells = (escaped(one.part.replace("+", " + ")), *(told(one.part, form) for form in (
+                "mean", "low", "high", "p")), one.called)
+            yield " & ".join(cells) + r" \\"
+    yield r"\bottomrule\end{tabular}\end{table}"
 
 
 def as_json(code: CodeState) -> dict[str, Any]:
