@@ -1,8 +1,8 @@
 """A repository of the user as the record keeps it: a bare copy, and trees of files that follow from it by edits.
 
-Kept: the user's folder is only read, its index included; no hook, filter or setting of theirs runs. A tree is named by
-git's own id, so equal files are one tree. Not kept: what git does not track, submodules, and files that lie in LFS:
-these are told (`Taken.faults`).
+Kept: the user's folder is only read, its index included, and no hook of theirs runs; their settings of git decide what
+counts as uncommitted, and nothing else. A tree is named by git's own id, so equal files are one tree. Not kept: the
+history, what git does not track, submodules, and files that lie in LFS: these are told (`Taken.faults`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from record.nouns.repository import Edit
 from sandbox.errors import RepositoryError
@@ -76,7 +77,10 @@ class Mirror:
             part = self.folder.with_name(self.folder.name + ".part")
             shutil.rmtree(part, ignore_errors=True)
             part.parent.mkdir(parents=True, exist_ok=True)
-            _git(part.parent, "clone", "--quiet", "--bare", "--local", "--template=", str(root), str(part))
+            _git(part.parent, "init", "--quiet", "--bare", "--template=", str(part))
+            # not linked to: git would touch the files of the other's objects
+            _git(part, "-c", "protocol.file.allow=always", "fetch", "--quiet", "--depth=1", "--no-tags",
+                 "--no-recurse-submodules", f"file://{quote(str(root))}", f"{commit}:refs/heads/taken")
             os.rename(part, self.folder)
         tree = self._git("rev-parse", f"{commit}^{{tree}}").strip()
         if changed:
@@ -255,8 +259,12 @@ def changed(before: str | None, edit: Edit) -> str:
 
 
 def _changed(root: Path) -> list[str]:
-    """Files with uncommitted changes, new ones included that nothing ignores."""
-    told = _git(root, "status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=all")
+    """Files with uncommitted changes, new ones included that nothing ignores: by the person's own settings of git."""
+    own = {name: os.environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in os.environ}
+    if "HOME" in own:
+        own["GIT_CONFIG_GLOBAL"] = os.environ.get("GIT_CONFIG_GLOBAL", str(Path(own["HOME"], ".gitconfig")))
+    told = _run(root, ("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=all"), b"",
+                own).decode("utf-8", errors="surrogateescape")
     return [line[3:] for line in told.split("\0") if re.match(r"[ MTADRCU?!]{2} ", line)]
 
 
