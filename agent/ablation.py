@@ -79,13 +79,19 @@ def ablate(order: Order, settings: Settings, folder: Path, *, listener: Listener
         Mirror(folder / "mirror").check(Path(order.repository), dirty=order.dirty)
     elif not (folder / LOG).exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise WrongUse(f"{folder} is not empty and holds no ablation: choose another --out")
+    made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    if on_network(folder):
-        raise WrongUse(f"{folder} lies on a network filesystem: give --out a folder on a local disk")
-    with hold(folder), closing(EventLog(folder / LOG, listener=listener)) as log:
-        asyncio.run(_Study(order, settings, log).work())
-        write_report(log.state.code, folder)
-        return log.state
+    try:
+        if on_network(folder):
+            raise WrongUse(f"{folder} lies on a network filesystem: give --out a folder on a local disk")
+        with hold(folder), closing(EventLog(folder / LOG, listener=listener)) as log:
+            asyncio.run(_Study(order, settings, log).work())
+            write_report(log.state.code, folder)
+            return log.state
+    except WrongUse:
+        if made:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 @dataclass

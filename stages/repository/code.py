@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -65,12 +65,7 @@ class Definition:
 
     def own(self) -> Iterator[ast.AST]:
         """All that is in its body, but for functions and classes within."""
-        waiting: list[ast.AST] = list(self.node.body)
-        while waiting:
-            node = waiting.pop()
-            yield node
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-                waiting.extend(ast.iter_child_nodes(node))
+        return within(self.node.body)
 
     @property
     def returns(self) -> list[ast.Return]:
@@ -113,6 +108,16 @@ def code_in(texts: Mapping[str, str]) -> Code:
         found += [Definition(path, node) for node in ast.walk(tree)
                   if isinstance(node, Function) and id(node) not in inner]
     return Code(texts, trees, tuple(found))
+
+
+def within(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """All that is in a body, but for functions and classes within."""
+    waiting: list[ast.AST] = list(body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            waiting.extend(ast.iter_child_nodes(node))
 
 
 def last_name(node: ast.expr) -> str:

@@ -26,7 +26,18 @@ from typing import Any
 
 from record.nouns.repository import Command, Mutation, NotExamined, Part, PartKind
 from sandbox.repository.trace import Trace
-from stages.repository.code import CALLED, Code, Definition, code_in, edit_between, identity, last_name, without, zeroed
+from stages.repository.code import (
+    CALLED,
+    Code,
+    Definition,
+    code_in,
+    edit_between,
+    identity,
+    last_name,
+    within,
+    without,
+    zeroed,
+)
 from stages.repository.options import Key, groups_off, hydra_of, keys_in, options_in
 
 _STRENGTH = re.compile(r"decay|smooth|dropout|drop_?(out|path|rate)|mixup|cutmix|(^|_)aux|lambda|penalty|regulari|"
@@ -135,42 +146,41 @@ class _Reader:
 
     def _several(self, aside: set[str]) -> Iterator[_Found]:
         """Functions and classes that stand beside others of their kind."""
-        for name, (holder, statement) in self._members().items():
+        for name, place in self._members().items():
             for one in self._code.named(name):
                 if one.key not in self._trace.functions or one.key in aside or self._is_plumbing(one):
                     continue
-                zero = self._zero(one)
-                drop = self._drop(holder, statement) if statement is not None else []
-                if zero or drop:
-                    yield _Found(one.name, "one of several", one.path, one.symbol, one.node.lineno,
-                                 [*zero, *drop], one)
+                if ways := [*self._zero(one), *([self._drop(*place)] if place is not None else [])]:
+                    yield _Found(one.name, "one of several", one.path, one.symbol, one.node.lineno, ways, one)
 
-    def _members(self) -> dict[str, tuple[Definition | None, ast.stmt | None]]:
-        """Name -> where it is joined with others, and the statement that could go."""
-        found: dict[str, tuple[Definition | None, ast.stmt | None]] = {}
+    def _members(self) -> dict[str, tuple[str, ast.stmt] | None]:
+        """What is joined with others, by name; with the statement that could go, and its file, where it is one."""
+        found: dict[str, tuple[str, ast.stmt] | None] = {}
         known = {one.name for one in self._ran}
-        for holder in self._ran:
+        for path, nodes in self._bodies():
             added: dict[str, list[tuple[str, ast.stmt]]] = {}
-            for node in holder.own():
+            for node in nodes:
                 if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
                     for name in _calls(node.value) & known:
                         added.setdefault(ast.unparse(node.target), []).append((name, node))
                 elif isinstance(node, ast.List | ast.Tuple):
-                    for name in self._items(node, known):
-                        found.setdefault(name, (holder, None))
+                    found |= {name: None for name in self._items(node, known) if name not in found}
                 elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-                    terms = [name for term in _terms(node) for name in _calls(term) & known]
-                    found |= {name: (holder, None) for name in terms if name not in found and len(_terms(node)) > 1
-                              and self._is_scalar(name)}
-            for members in added.values():
-                if len(members) > 1:
-                    found |= {name: (holder, statement) for name, statement in members}
-        for path, tree in self._code.trees.items():
-            for node in tree.body:
-                if isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Tuple):
-                    found |= {name: (None, None) for name in self._items(node.value, known) if name not in found}
-            found |= {name: (None, None) for name in self._registered(path) & known if name not in found}
+                    found |= {name: None for term in _terms(node) for name in _calls(term) & known
+                              if name not in found and self._is_scalar(name)}
+            found |= {name: (path, statement) for members in added.values() if len(members) > 1
+                      for name, statement in members}
+        for path in self._code.trees:
+            found |= {name: None for name in self._registered(path) & known if name not in found}
         return found
+
+    def _bodies(self) -> Iterator[tuple[str, Iterator[ast.AST]]]:
+        """The code that ran: of functions, and of files outside of all functions."""
+        for one in self._ran:
+            yield one.path, one.own()
+        for path, tree in self._code.trees.items():
+            if path in self._trace.lines:
+                yield path, within(tree.body)
 
     def _items(self, node: ast.List | ast.Tuple, known: set[str]) -> list[str]:
         names = [name for item in node.elts if isinstance(item, ast.Call) and (name := last_name(item.func)) in known]
@@ -230,11 +240,10 @@ class _Reader:
         return [] if after is None else [Mutation(
             kind="zero", what=f"{one.symbol} gives back zeros", edits=(edit_between(one.path, text, after),))]
 
-    def _drop(self, holder: Definition | None, statement: ast.stmt) -> list[Mutation]:
-        assert holder is not None
-        text = self._code.texts[holder.path]
-        return [Mutation(kind="drop", what=f"without `{ast.unparse(statement)[:80]}`",
-                         edits=(edit_between(holder.path, text, without(text, statement)),))]
+    def _drop(self, path: str, statement: ast.stmt) -> Mutation:
+        text = self._code.texts[path]
+        return Mutation(kind="drop", what=f"without `{ast.unparse(statement)[:80]}`",
+                        edits=(edit_between(path, text, without(text, statement)),))
 
     # --- what is no part ----------------------------------------------------------------------------------------------
 

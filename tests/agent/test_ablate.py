@@ -1,0 +1,165 @@
+"""`scientist ablate` from a repository to its report, by real processes: found, killed and taken up, refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.isolation.probe import probed
+from tests.repositories import FILES, git, repository
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not probed().on, reason="bubblewrap does not work here")]
+METRIC = ("--metric", "metrics.json:test.r2")
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "agent.cli", "ablate", *map(str, words), "--workers", "2"]
+
+
+def ablate(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*words), capture_output=True, text=True, timeout=180, check=False)
+
+
+def told(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "ablations.json").read_text())
+
+
+def test_the_parts_that_carry_a_result_are_found(tmp_path: Path) -> None:
+    code, out = repository(tmp_path / "tinyfit"), tmp_path / "out"
+    ran = ablate(code, *METRIC, "--expect", "0.99±0.01", "--top", 2, "--out", out)
+    assert ran.returncode == 0, ran.stderr
+    found = told(out)
+    assert found["baseline"]["verdict"] == "reproduced" and found["baseline"]["same_seed"] == "same digits"
+    results = {one["part"]: one for one in found["ablations"]["results"]}
+    assert found["ablations"]["top"] == ["tilt", "bend"]
+    assert results["tilt"]["called"] == "critical" and results["tilt"]["n"] == 5 and results["tilt"]["mean"] > 0.4
+    assert results["shift+twist"]["called"] == "critical" and results["shift"]["mean"] < 0.01
+    assert results["centre"]["called"] in ("unknown", "no effect")
+    assert not any("banner" in part for run in found["runs"] for part in run["parts"])
+    assert len(found["runs"]) <= 6 + 5 * (2 + 2) + 18
+    assert "| tilt | tilt gives back zeros | tinyfit/features.py:4 | 5 |" in (out / "report.md").read_text()
+    key = "ablation/tilt/test.r2/d.mean"
+    value = next(line for line in (out / "results.tex").read_text().splitlines() if key in line).rpartition("{")[2][:-1]
+    assert rf"\result{{{key}}}" in (out / "section.tex").read_text()
+    traced = subprocess.run([sys.executable, "-m", "agent.cli", "trace", str(out), value], capture_output=True,
+                            text=True, timeout=60, check=False)
+    assert traced.returncode == 0 and f"{key}: tilt gives back zeros" in traced.stdout
+    patch = next(line.partition("patch")[2] for line in traced.stdout.splitlines() if line.startswith("  patch"))
+    shown = subprocess.run(patch, shell=True, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "+    return _taken_out([x[:, 0]])" in shown
+
+
+def test_a_killed_study_goes_on_without_repeating_a_run(tmp_path: Path) -> None:
+    code, out = repository(tmp_path / "tinyfit"), tmp_path / "out"
+    words = (code, *METRIC, "--top", 1, "--budget-runs", 24, "--out", out)
+    kills = 0
+    for wait in (2.5, 2.2, 2.8):
+        process = subprocess.Popen(command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   start_new_session=True)
+        try:
+            process.wait(wait)
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            kills += 1
+    assert kills and ablate(*words).returncode == 0
+    runs = told(out)["runs"]
+    assert len({run["id"] for run in runs}) == len(runs) <= 25
+    assert told(out)["ablations"]["top"] == ["tilt"] and not (out / "work").exists()
+    again = time.monotonic()
+    assert ablate(*words).returncode == 0 and told(out)["runs"] == runs and time.monotonic() - again < 30
+
+
+def test_what_stops_a_repository_today_is_mended_and_told(tmp_path: Path) -> None:
+    files = {f"src/{name}" if name.startswith("tinyfit") else name: text for name, text in FILES.items()}
+    files["src/tinyfit/features.py"] = "from collections import Iterable\n\n" + FILES["tinyfit/features.py"].replace(
+        "np.sin(9 * x[:, 3])", "np.sin(9 * x[:, 3].astype(np.float_))")
+    files["README.md"] = "    python main.py --seed 0\n"
+    files["requirements.txt"] = "numpy==1.21.6\n"
+    out = tmp_path / "out"
+    ran = ablate(repository(tmp_path / "old", files), *METRIC, "--reproduce-only", "--out", out)
+    assert ran.returncode == 0, ran.stderr
+    found = told(out)
+    assert found["command"]["command"]["argv"] == ["python", "train.py", "--seed", "{seed}"]
+    assert "there is no main.py" in found["command"]["why"]
+    assert [one["signature"].partition(":")[0] for one in found["repairs"]] == ["module", "name", "name"]
+    assert all(one["kept"] and one["by"] == "rule" for one in found["repairs"])
+    assert found["environment"]["deviations"][0]["wanted"] == "numpy==1.21.6"
+    assert found["baseline"]["verdict"] == "unchecked" and found["ablations"] is None
+    commit = next(one["commit"] for one in reversed(found["repairs"]) if one["commit"])
+    shown = subprocess.run(["git", "--git-dir", str(out / "mirror"), "log", "--format=%s", commit], capture_output=True,
+                           text=True, check=True).stdout
+    assert shown.startswith("numpy.float_ is gone")
+
+
+def test_another_result_than_expected_ends_with_findings(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ran = ablate(repository(tmp_path / "tinyfit"), *METRIC, "--expect", "0.5±0.01", "--out", out)
+    assert ran.returncode == 5 and "--accept-baseline" in ran.stdout
+    assert told(out)["baseline"]["verdict"] == "differs" and told(out)["ablations"] is None
+
+
+@pytest.mark.parametrize(("change", "words", "line"), [
+    ("", (), "name the result that counts: --metric"),
+    ("", ("--metric", "metrics.txt"), "cannot read the metric 'metrics.txt'"),
+    ("", (*METRIC, "--expect", "abc"), "cannot read the expected result 'abc'"),
+    ("", (*METRIC, "--mount", "x"), "--mount 'x': write NAME=PATH"),
+    ("", (*METRIC, "--mount", "x=nowhere"), "which is not there"),
+    ("", (*METRIC, "--python", "/no/such"), "is no interpreter"),
+    ("", (*METRIC, "--command", "python 'train.py"), "is no command line"),
+    ("", (*METRIC, "--budget-runs", "3"), "--budget-runs at least 8"),
+    ("dirty", METRIC, "holds work that is not committed (train.py)"),
+    ("empty", METRIC, "is no git repository"),
+    ("prose", METRIC, "no command was found that makes the result"),
+])
+def test_bad_input_is_one_line_and_leaves_nothing(
+    tmp_path: Path, change: str, words: tuple[str, ...], line: str,
+) -> None:
+    if change in ("empty",):
+        code = tmp_path / "code"
+        code.mkdir()
+    else:
+        code = repository(tmp_path / "code", {"notes.md": "nothing\n"} if change == "prose" else None)
+    if change == "dirty":
+        (code / "train.py").write_text("x = 1\n")
+    ran = subprocess.run(command(code, *words, "--runs", tmp_path / "runs"), capture_output=True, text=True, timeout=60,
+                         check=False, cwd=tmp_path)
+    assert ran.returncode == 2 and ran.stderr.count("\n") == 1 and line in ran.stderr, ran.stderr
+    assert not any((tmp_path / "runs").glob("*")), list((tmp_path / "runs").rglob("*"))
+
+
+@pytest.mark.parametrize(("edit", "words", "verdict", "why"), [
+    (('"metrics.json"', '"other.json"'), METRIC, "failed", "no such file as metrics.json"),
+    (("rng = np.random.default_rng(opts.seed)", "rng = np.random.default_rng(4)"), METRIC, "unchecked",
+     "the seed changes nothing: 3 seeds gave"),
+    (("import argparse\n", "import argparse\nimport time\ntime.sleep(30)\n"), (*METRIC, "--timeout", "1s"), "failed",
+     "the wall-clock limit of 1 s was reached"),
+    (("import argparse\n", "import argparse\nopen('/usr/lib/x', 'w')\n"), METRIC, "failed", "Read-only file system"),
+])
+def test_what_cannot_be_reproduced_is_told(
+    tmp_path: Path, edit: tuple[str, str], words: tuple[str, ...], verdict: str, why: str,
+) -> None:
+    code = repository(tmp_path / "code", FILES | {"train.py": FILES["train.py"].replace(*edit)})
+    ran = ablate(code, *words, "--reproduce-only", "--out", tmp_path / "out")
+    found = told(tmp_path / "out")["baseline"]
+    assert (found["verdict"], ran.returncode) == (verdict, 5 if verdict == "failed" else 0) and why in found["why"]
+
+
+def test_uncommitted_work_and_a_program_without_seeds(tmp_path: Path) -> None:
+    code = repository(tmp_path / "code")
+    (code / "train.py").write_text(FILES["train.py"].replace("default_rng(opts.seed)", "default_rng()").replace(
+        'parser.add_argument("--seed", type=int, default=0)\n', ""))
+    before = git(code, "status", "--porcelain")
+    ran = ablate(code, *METRIC, "--dirty", "--top", 1, "--command", "python train.py", "--out", tmp_path / "out")
+    found = told(tmp_path / "out")
+    assert ran.returncode == 0 and git(code, "status", "--porcelain") == before
+    assert found["code"]["snapshot"] and found["baseline"]["same_seed"] == "unseeded"
+    assert found["ablations"]["top"] == ["tilt"] and found["ablations"]["results"][0]["called"] == "critical"

@@ -1,0 +1,131 @@
+"""The parts of a repository: each kind is found, decoys and plumbing never are, and nothing twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from record.nouns.repository import Command
+from sandbox.repository import trace
+from sandbox.repository.mirror import changed
+from stages.repository.inventory import Inventory, inventory
+from tests.repositories import FILES
+
+pytestmark = pytest.mark.slow
+TORCH = '''
+import json
+import sys
+
+import torch
+from torch import nn
+
+from parts import Gate, Net, augment, aux_loss, main_loss, log_scalar, warm
+
+torch.manual_seed(int(sys.argv[1]))
+net = Net()
+x = torch.randn(32, 6)
+y = (x[:, 0] > 0).long()
+optim = torch.optim.SGD(net.parameters(), lr=warm(0.1, 0))
+for step in range(4):
+    out = net(augment(x))
+    loss = main_loss(out, y) + 0.1 * aux_loss(out)
+    optim.zero_grad()
+    loss.backward()
+    optim.step()
+    log_scalar("loss", loss.item())
+json.dump({"acc": float((net(x).argmax(1) == y).float().mean())}, open("m.json", "w"))
+'''
+PARTS = '''
+import torch
+from torch import nn
+
+
+class Gate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return x * torch.sigmoid(self.lin(x))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(6, 8)
+        self.gate = Gate()
+        self.last = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.last(self.gate(self.first(x)))
+
+
+def augment(x):
+    return x + 0.1 * torch.randn_like(x)
+
+
+def main_loss(out, y):
+    return nn.functional.cross_entropy(out, y)
+
+
+def aux_loss(out):
+    return (out ** 2).mean()
+
+
+def warm(lr, step):
+    return lr * 0.5
+
+
+def log_scalar(name, value):
+    print(name, round(value, 3))
+'''
+
+
+def read(folder: Path, files: dict[str, str], command: Command) -> Inventory:
+    """The inventory after a run in a process of its own, as the tracer sees it."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / trace.FOLDER).mkdir()
+    subprocess.run([sys.executable, *command.words(0)[1:]], cwd=folder, check=True, capture_output=True, timeout=120,
+                   env={**os.environ, **trace.variables(), "OMP_NUM_THREADS": "1"})
+    return inventory(files, command, trace.read_trace(folder))
+
+
+def test_a_linear_model_with_an_option_terms_and_decoys(tmp_path: Path) -> None:
+    found = read(tmp_path, FILES, Command(argv=("python", "train.py", "--seed", "{seed}"), metric="metrics.json:a"))
+    kinds = {part.name: part.kind for part in found.parts}
+    assert kinds == {"tilt": "one of several", "twist": "one of several", "shift": "one of several",
+                     "wobble": "one of several", "bend": "optional", "centre": "shape-preserving"}
+    ways = {part.name: [way.kind for way in part.mutations] for part in found.parts}
+    assert ways["bend"] == ["option", "zero", "drop"] and ways["centre"] == ["identity", "zero"]
+    assert [(one.name, one.kind) for one in found.rest] == [("banner", "decoy")]
+    assert found.floors and found.floors[0].what == "design gives back zeros"
+    for part in found.parts:
+        for way in part.mutations:
+            for edit in way.edits:
+                assert changed(FILES[edit.path], edit) != FILES[edit.path]
+
+
+def test_a_torch_model_its_losses_and_its_augmentation(tmp_path: Path) -> None:
+    files = {"train.py": TORCH.lstrip(), "parts.py": PARTS.lstrip()}
+    found = read(tmp_path, files, Command(argv=("python", "train.py", "{seed}"), metric="m.json:acc"))
+    kinds = {part.name: part.kind for part in found.parts}
+    assert kinds == {"Gate": "shape-preserving", "augment": "shape-preserving", "warm": "shape-preserving",
+                     "main_loss": "one of several", "aux_loss": "one of several"}
+    assert "log_scalar" in {one.name for one in found.rest if one.kind == "decoy"}
+    assert found.floors[0].what == "Net.forward gives back zeros"
+
+
+def test_what_a_trace_says_may_be_anything(tmp_path: Path) -> None:
+    (tmp_path / trace.FOLDER).mkdir()
+    (tmp_path / trace.FOLDER / "trace-1.json").write_text("not json")
+    (tmp_path / trace.FOLDER / "trace-2.json").write_text(json.dumps({"functions": [{"path": 1}], "lines": []}))
+    (tmp_path / trace.FOLDER / "trace-3.json").symlink_to("/etc/passwd")
+    assert trace.read_trace(tmp_path) == trace.Trace()
+    assert inventory(FILES, Command(argv=("python", "train.py"), metric="m.json:a"), trace.Trace()).parts == ()
