@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -22,11 +22,13 @@ from packaging.utils import canonicalize_name
 from record.nouns.repository import Deviation
 from sandbox.errors import PackageError, RepositoryError
 from sandbox.isolation.interpreter import interpreter
-from sandbox.packages.store import find, provide
+from sandbox.packages.store import Overlay, find, provide
 from sandbox.repository.command import Ground
 from sandbox.settings import SandboxSettings
 
 _FILES = ("requirements.txt", "requirements/base.txt", "requirements/requirements.txt", "pyproject.toml", "setup.cfg")
+SOURCES = 3
+"""Packages at most that are built from their sources since there is no wheel."""
 _SAMPLED = 10**9
 """Bytes from which of a file only its size and a sample are hashed."""
 
@@ -84,24 +86,41 @@ def environment_for(
 
 
 def with_packages(environment: Environment, words: Iterable[str], settings: SandboxSettings) -> Environment:
-    """The environment with more packages beside; what cannot be had is a deviation."""
+    """The environment with more packages beside; what cannot be had is a deviation.
+
+    A pin that nothing fits gives way to newer versions; what has no wheel is built from its source, in the sandbox.
+    """
     words, why = list(words), ""
-    for pinned in (True, False):
-        asked = words if pinned else [re.split(r"[\s<>=!~;\[]", one)[0] for one in words]
+    newer = [re.sub(r"(?<![<>~!=])={2,3}(?!=)", ">=", one) for one in words]
+    known = [f"{name}=={version}" for name, version in environment.packages.items()]
+    for asked in (words, newer) if newer != words else (words,):
         try:
-            overlay = provide(find([*(f"{name}=={version}" for name, version in environment.packages.items()), *asked],
-                                   settings), settings)
+            overlay = _installed([*known, *asked], settings)
         except PackageError as error:
-            why = " ".join(str(error).split())[:200]
+            why = why or " ".join(str(error).split())[:200]
             continue
-        unmet = () if pinned else tuple(Deviation(
-            wanted=one, found=overlay.lock.packages.get(canonicalize_name(name), "")) for one, name in zip(
-                words, asked, strict=True) if one != name)
+        had = {one: overlay.lock.packages.get(canonicalize_name(Requirement(one).name), "") for one in words}
+        unmet = tuple(Deviation(wanted=one, found=found) for one, found in had.items() if asked is newer)
         return replace(environment, how="beside", packages=overlay.lock.packages,
                        ground=replace(environment.ground, packages=overlay.folder),
                        deviations=(*environment.deviations, *unmet))
     return replace(environment, deviations=(*environment.deviations, *(
         Deviation(wanted=one, found=f"cannot be had: {why}") for one in words)))
+
+
+def _installed(words: Sequence[str], settings: SandboxSettings) -> Overlay:
+    """The packages from the store, or installed into it; of those without a wheel the sources. Raises `PackageError`.
+    """
+    for _ in range(SOURCES):
+        try:
+            return provide(find(words, settings), settings)
+        except PackageError as error:
+            found = re.search(r"([\w.-]+?)((?:[<>=!~]=?[\w.*]+,?)*) has no (?:usable )?wheels", str(error))
+            source = f"{found[1]}{found[2]}:sdist" if found is not None else ""
+            if not source or source in words:
+                raise
+            words = [*words, source]
+    return provide(find(words, settings), settings)
 
 
 def importing_from(environment: Environment, folder: str) -> Environment:

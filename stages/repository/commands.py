@@ -64,8 +64,13 @@ def seed_words(code: Code, argv: Sequence[str]) -> tuple[str, ...]:
 
 
 def with_seed(argv: Sequence[str], code: Code) -> tuple[str, ...]:
-    """The command with `{seed}` in place of the seed that it names, or beside it; as it is where it takes none."""
+    """The command with `{seed}` in place of the seed that it names, or beside it; as it is where it takes none.
+
+    What Hydra starts writes into `{out}`, and not into a folder that it names by the time.
+    """
     words = list(argv)
+    if hydra_of(code) is not None and not any(word.startswith("hydra.run.dir=") for word in words):
+        words.append("hydra.run.dir={out}")
     for at, word in enumerate(words):
         name, equals, _ = word.partition("=")
         if equals and _SEED.search(name.lstrip("-")):

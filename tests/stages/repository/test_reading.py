@@ -63,7 +63,7 @@ def test_what_is_outdated_gives_way_to_what_the_code_offers() -> None:
 
 @pytest.mark.parametrize(("files", "argv"), [
     ({"tool.py": CLICK.lstrip()}, ("python", "tool.py", "--random-seed", "{seed}")),
-    (HYDRA, ("python", "run.py", "seed={seed}")),
+    (HYDRA, ("python", "run.py", "hydra.run.dir={out}", "seed={seed}")),
     ({"src/pkg/__init__.py": "", "src/pkg/train.py": "if __name__ == '__main__':\n    pass\n"},
      ("python", "-m", "pkg.train")),
     ({"Makefile": "all:\n\tpython go.py --n 3 \\\n\t  --seed=7\n", "go.py": "print(1)\n"},
