@@ -147,7 +147,7 @@ def edit_between(path: str, before: str, after: str) -> Edit:
     last = min(last, len(old) - first, len(new) - first)
     while True:
         piece = "".join(old[first:len(old) - last])
-        if piece and before.count(piece) == 1:
+        if piece and before.find(piece) == before.rfind(piece):  # overlapping ones too
             return Edit(path=path, old=piece, new="".join(new[first:len(new) - last]))
         if not first and not last:
             return Edit(path=path, old=before, new=after)
