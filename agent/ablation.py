@@ -57,6 +57,7 @@ class Order:
     mounts: tuple[tuple[str, str], ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     resume: tuple[str, ...] = ()
+    proxy: tuple[str, ...] = ()
     dirty: bool = False
     reproduce_only: bool = False
     accept_baseline: bool = False
@@ -130,7 +131,8 @@ class _Study:
         accepted = baseline.verdict in ("reproduced", "unchecked") or (
             baseline.verdict == "differs" and self.order.accept_baseline)
         if accepted and not self.order.reproduce_only:
-            await Ablation(runs, setup, SEEDS, self.order.top, self.order.budget).ablate()
+            proxy = setup.command.model_copy(update={"argv": self.order.proxy}) if self.order.proxy else None
+            await Ablation(runs, setup, SEEDS, self.order.top, self.order.budget, proxy).ablate()
 
     def _take(self, mirror: Mirror) -> CodeTaken:
         known = self.code.taken

@@ -78,8 +78,8 @@ def order_of(asked: Ablate) -> Order:
         direction=asked.direction, scale=asked.metric_scale, expect=asked.expect, top=asked.top,
         budget=asked.budget_runs, timeout=wall_clock(asked.timeout), python=asked.python,
         mounts=_pairs(asked.mount, "--mount", paths=True), env=_pairs(asked.env, "--env"),
-        resume=_split(asked.resume_command, "--resume-command"), dirty=asked.dirty,
-        reproduce_only=asked.reproduce_only, accept_baseline=asked.accept_baseline)
+        resume=_split(asked.resume_command, "--resume-command"), proxy=_split(asked.proxy, "--proxy"),
+        dirty=asked.dirty, reproduce_only=asked.reproduce_only, accept_baseline=asked.accept_baseline)
 
 
 def _split(text: str, flag: str) -> tuple[str, ...]:

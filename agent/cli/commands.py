@@ -147,6 +147,9 @@ class Ablate(Command, to=app, work="agent.cli.ablate:ablate", settings=(*MODEL, 
     env: Annotated[list[str] | None, Option(
         metavar="NAME=VALUE", help="A variable of its environment; may be repeated.")] = None
     resume_command: Annotated[str, Option(metavar="CMD", help="What goes on after a cut, in the same folder.")] = ""
+    proxy: Annotated[str, Option(
+        metavar="CMD", help="A cheaper command with the same metric, by which parts are ranked; what is reported comes "
+                            "of full runs, with how alike both rank.")] = ""
     reproduce_only: Annotated[bool, Option("--reproduce-only", help="Only make the result again.")] = False
     accept_baseline: Annotated[bool, Option(
         "--accept-baseline", help="Ablate also where the result differs from what is expected.")] = False

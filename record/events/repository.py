@@ -131,6 +131,7 @@ class AblationsSettled(Frozen):
     results: tuple[PartResult, ...]
     top: tuple[str, ...] = Field(description="the most important parts, in order")
     runs: int
+    agreement: float | None = Field(default=None, description="of ranks by proxy and full command: Kendall's tau")
     stopped: str = Field(default="", description="why the search ended before it was separated or spent")
 
 

@@ -10,13 +10,14 @@ Source: AblateCell, its ablation phase; the policy is `search.arms`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import TypeVar
 
+from record.claims.means import MINIMUM_REPLICATES
 from record.events.repository import AblationsSettled, PartsFound, Patched, Purpose
-from record.nouns.repository import CommandRun, Gate, Mutation, NotExamined, Part
+from record.nouns.repository import Command, CommandRun, Gate, Mutation, NotExamined, Part
 from sandbox.errors import RepositoryError
 from sandbox.repository.mirror import changed
 from sandbox.repository.trace import Trace, read_trace
@@ -34,12 +35,14 @@ from search.arms import (
     sweep_order,
 )
 from stages.repository.effects import (
+    LEAST_RANKED,
     Measured,
     at_the_floor,
     effect_of,
     floor_rule,
     interaction,
     patch_gate,
+    rank_agreement,
     results,
     shows_more,
 )
@@ -92,6 +95,8 @@ class Ablation:
     top: int = 5
     budget: int | None = None
     """Runs in all; None: what `search.arms.advised_budget` says."""
+    proxy: Command | None = None
+    """A cheaper command by which parts are ranked; what is reported comes of the full one."""
     find: Callable[[Inventory], Awaitable[Inventory]] | None = None
     """A model that names, merges and weighs what was found; parts that point nowhere are left out."""
     _tried: dict[str, _Tried] = field(default_factory=dict[str, _Tried])
@@ -105,6 +110,8 @@ class Ablation:
         if (known := self.runs.code.settled) is not None:
             return known
         found = await self._parts()
+        if self.proxy is not None:
+            await _all(self._run(self.setup.tree, (), seed, "baseline", ()) for seed in self.seeds)
         await self._first_values(found)
         self._together = await self._twins()
         await self._edge(found)
@@ -132,7 +139,8 @@ class Ablation:
 
     def _within_budget(self, found: Inventory) -> PartsFound:
         """The parts that the budget has runs for, by prior; the rest is told."""
-        budget = self.budget or advised_budget(len(found.parts), k=self.top)
+        more = len(self.seeds) + LEAST_RANKED if self.proxy is not None else 0
+        budget = self.budget or advised_budget(len(found.parts), k=self.top) + more
         most = shares(len(found.parts), budget, k=self.top, baseline=len(self.seeds) + 2).explored
         names = sweep_order({part.name: part.prior for part in found.parts})[:most]
         left = tuple(NotExamined(name=part.name, kind="budget", why=f"no runs are left for it of {budget}")
@@ -318,13 +326,37 @@ class Ablation:
         base = dict(zip(seeds, await _all([
             self._run(self.setup.tree, (), seed, "confirm", ()) for seed in seeds]), strict=True))
         again = await _all([self._repeated(names, seeds, base) for names in sets])
+        agreement = await self._agreement({names[0]: one for names, one in zip(sets, again, strict=True)
+                                           if len(names) == 1}, base) if self.proxy is not None else None
         confirmed = {"+".join(names): one for names, one in zip(sets, again, strict=True)}
         rows = [*(confirmed.get(name) or self._once(self._tried[name]) for name in dict.fromkeys(
             (*best, *harms, *self._tried))), *([confirmed["+".join(self._together)]] if self._together else [])]
         return AblationsSettled(
             results=results(rows, direction=self.setup.command.direction, paired=self.setup.command.seeded),
-            top=tuple(best), runs=self._spent, stopped="" if all((name,) in sets for name in best) else (
+            top=tuple(best), runs=self._spent, agreement=agreement,
+            stopped="" if all((name,) in sets for name in best) else (
                 f"the budget of {found.budget} runs confirms {sum(len(one) == 1 for one in sets)} parts"))
+
+    async def _agreement(
+        self, confirmed: dict[str, Measured], base: Mapping[int, CommandRun | None],
+    ) -> float | None:
+        """How alike the proxy and the full command rank parts, over at least `LEAST_RANKED` of them."""
+        full: dict[str, float] = {}
+        for name, one in confirmed.items():
+            seeds = sorted(one.baseline)
+            effect = effect_of(self.setup.command.direction, [one.baseline[seed] for seed in seeds],
+                               [one.ablated[seed] for seed in seeds]).mean
+            full |= {name: effect} if effect is not None else {}
+        seed, first = next(iter(base.items()))
+        for arm in ranked([one.arm for one in self._tried.values()]):
+            if len(full) >= LEAST_RANKED or first is None or first.value is None:
+                break
+            one = self._tried[arm.name]
+            if arm.name not in full and (tree := self._tree([one.mutation])) is not None:
+                run = await self._run(tree, one.mutation.words, seed, "confirm", (arm.name,))
+                if run is not None and run.value is not None:
+                    full[arm.name] = effect_of(self.setup.command.direction, [first.value], [run.value]).mean or 0.0
+        return rank_agreement({name: self._tried[name].arm.mean for name in full}, full)
 
     def _to_confirm(self, found: PartsFound) -> list[tuple[str, ...]]:
         """What goes to fresh seeds: the most important parts, the one that harms most, those found together."""
@@ -361,11 +393,13 @@ class Ablation:
         """A part that was not taken to fresh seeds: what the search saw is told, and nothing is called of it."""
         mutation = one.mutation.what if one.way >= 0 else ", ".join(way.what for way in one.part.mutations[:WAYS])
         seen = {seed: effect for seed, effect in one.effects.items() if effect is not None}
-        base = {seed: run.value for seed in seen if (run := self.runs.made(self.setup, seed)) is not None}
+        seen = dict(list(seen.items())[:MINIMUM_REPLICATES - 1])
+        base = {seed: run.value for seed in seen if (run := self.runs.made(self._searching, seed)) is not None}
         sign = 1 if self.setup.command.direction == "max" else -1
         gone = {seed: value - sign * seen[seed] for seed, value in base.items() if value is not None}
+        flag = "" if not seen else "seen in the search" if self.proxy is None else "seen by the proxy"
         return Measured(one.part.name, mutation, _where(one.part), gate=one.gate, baseline=base, ablated=gone,
-                        flag="seen once" if seen else "", found_with=one.runs)
+                        flag=flag, found_with=one.runs)
 
     @property
     def _seedless(self) -> bool:
@@ -378,12 +412,17 @@ class Ablation:
         self, tree: str, words: Sequence[str], seed: int, purpose: Purpose, parts: Sequence[str],
     ) -> CommandRun | None:
         """A run, if it was made or the budget has one left."""
-        setup = replace(self.setup, tree=tree)
+        setup = replace(self.setup if purpose == "confirm" else self._searching, tree=tree)
         found = self.runs.code.parts
         known = self.runs.made(setup, seed, words=words)
         if known is None and found is not None and self._spent >= found.budget:
             return None
         return known or await self.runs.make(setup, seed, purpose, words=words, parts=parts)
+
+    @property
+    def _searching(self) -> Setup:
+        """What the search runs: the cheaper command, where there is one."""
+        return self.setup if self.proxy is None else replace(self.setup, command=self.proxy)
 
     @property
     def _spent(self) -> int:
@@ -394,12 +433,13 @@ class Ablation:
     @property
     def _baselines(self) -> list[float]:
         """Values of the baseline on its seeds, and on those that parts were repeated at."""
-        made = (self.runs.made(self.setup, seed) for seed in (*self.seeds, *range(max(self.seeds) + 1, FRESH // 50)))
+        made = (self.runs.made(self._searching, seed) for seed in (
+            *self.seeds, *range(max(self.seeds) + 1, FRESH // 50)))
         return [run.value for run in made if run is not None and run.value is not None]
 
     @property
     def _baseline(self) -> float | None:
-        run = self.runs.made(self.setup, self.seeds[0])
+        run = self.runs.made(self._searching, self.seeds[0])
         return run.value if run is not None else None
 
 

@@ -173,7 +173,8 @@ def zeroed(one: Definition, text: str) -> str | None:
         source = ast.get_source_segment(text, given.value)
         if source is None:
             return None
-        text = replaced(text, given.value, f"{HELPER}({source})" if "\n" not in source else f"{HELPER}(({source}))")
+        bare = "\n" in source or isinstance(given.value, ast.Tuple)
+        text = replaced(text, given.value, f"{HELPER}(({source}))" if bare else f"{HELPER}({source})")
     lines = text.splitlines(keepends=True)
     return "".join((*lines[:top], _HELPER, *lines[top:]))
 

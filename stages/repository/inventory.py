@@ -38,7 +38,7 @@ from stages.repository.code import (
     without,
     zeroed,
 )
-from stages.repository.options import Key, groups_off, hydra_of, keys_in, options_in
+from stages.repository.options import Key, groups_off, hydra_of, keys_in, options_in, targets_in
 
 _STRENGTH = re.compile(r"decay|smooth|dropout|drop_?(out|path|rate)|mixup|cutmix|(^|_)aux|lambda|penalty|regulari|"
                        r"(^|_)ema|noise|augment|jitter|warmup|(^|_)l[12]$|momentum|clip", re.IGNORECASE)
@@ -49,6 +49,8 @@ _ASIDE = re.compile(r"log|verbose|save|plot|debug|progress|wandb|tensorboard|che
 """What is named so tells of a run, and takes no part in it."""
 _LOADS = {"open", "load", "loadtxt", "genfromtxt", "read_csv", "read_parquet", "load_dataset", "safe_load"}
 _OPTIMIZER = re.compile(r"^(grads?|gradients?)$", re.IGNORECASE)
+_COUNTER = re.compile(r"(cur(rent)?_?)?(steps?|epochs?|iter(ation)?s?|i|n|t|idx|index|count|progress|num_\w+)")
+"""Numbers that only count: a function of one is no change of it."""
 MOST_IDENTITIES = 3
 
 
@@ -115,13 +117,30 @@ class _Reader:
                     Mutation(kind="override", what=f"{group}={empty}", words=(f"{group}={empty}",))])
         for key in keys_in(self._code.texts, self._command.argv, self._code):
             last = key.name.rpartition(".")[2]
-            on = key.value is True
-            if not (on or _strength(last, key.value)) or key.name.partition(".")[0] in groups:
+            off = self._off(key, last)
+            if not off or key.name.partition(".")[0] in groups or self._is_aside(last, key.path):
                 continue
-            if any(word.startswith(f"{key.name}=") for word in self._command.argv) or self._is_aside(last, key.path):
+            if any(word.startswith(f"{key.name}=") for word in self._command.argv):
                 continue
-            if (mutation := self._override(key, "false" if on else "0")) is not None:
+            if (mutation := self._override(key, off)) is not None:
                 yield _Found(_plain_name(last), "optional", key.path, key.name, key.line, [mutation])
+        for name, path, line in targets_in(self._code.texts, self._code):
+            last = name.rpartition(".")[2]
+            if not self._is_aside(last, path):
+                yield _Found(_plain_name(last), "optional", path, name, line, [
+                    Mutation(kind="override", what=f"without {name}", words=(f"~{name}",))])
+
+    def _off(self, key: Key, last: str) -> str:
+        """The value that turns a key off; empty where none does. Strengths of the data are no part of a method."""
+        if key.value is True:
+            return "false"
+        if _strength(last, key.value):
+            return "0" if not re.match(r"data", key.name) else ""
+        if not isinstance(key.value, str) or key.value == "none":
+            return ""
+        beside = re.compile(rf"\b{re.escape(last)}\b[^\n]{{0,40}}[\"']none[\"']")
+        said = re.search(r"#.*\bnone\b", self._code.texts[key.path].splitlines()[key.line - 1])
+        return "none" if said or any(beside.search(self._code.texts[path]) for path in self._code.trees) else ""
 
     def _override(self, key: Key, value: str) -> Mutation | None:
         """Setting a key by a word of the command, where it takes such words, else in its file."""
@@ -231,7 +250,7 @@ class _Reader:
         names = [name for name in one.parameters if called.seen and all(
             seen.given.get(name) == seen.returned and seen.returned[0] in ("array", "number") for seen in called.seen)]
         if called.seen and called.seen[0].returned == ["number"]:
-            return names[:1] if names[:1] == one.parameters[:1] else []
+            return [name for name in names[:1] if name in one.parameters[:1] and not _COUNTER.fullmatch(name)]
         return names
 
     def _zero(self, one: Definition) -> list[Mutation]:
@@ -250,7 +269,8 @@ class _Reader:
     def _is_plumbing(self, one: Definition) -> bool:
         why = self._plumbing(one)
         if why:
-            self._rest.setdefault(one.name, NotExamined(name=one.name, kind="plumbing", why=f"{why} ({one.path})"))
+            name = one.owner.name if one.owner is not None else one.name
+            self._rest.setdefault(name, NotExamined(name=name, kind="plumbing", why=f"{why} ({one.path})"))
         return bool(why)
 
     def _plumbing(self, one: Definition) -> str:
@@ -302,7 +322,8 @@ class _Reader:
         best: tuple[int, int, str] | None = None
         for one in self._ran:
             called = self._trace.functions[one.key]
-            if not called.seen or called.seen[0].returned[0] not in ("array", "list") or one.key in keys:
+            if not called.seen or called.seen[0].returned[0] not in ("array", "list", "dict") or (
+                    one.key in keys):
                 continue
             below = self._trace.below(one.key)
             rank = (len(below & keys), -len(below), one.key)
@@ -371,8 +392,10 @@ def _changes(one: Definition) -> bool:
                 return True
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             method = node.func.attr
-            if last_name(node.func.value) in given - {"self"} and (method.endswith("_") or method in (
-                    "append", "extend", "add", "update", "pop", "step", "backward", "fit", "insert", "clear")):
+            if re.fullmatch(r"[a-z]\w*[a-z]_", method) or method == "load_state_dict":  # of tensors, in place
+                return True
+            if last_name(node.func.value) in given - {"self"} and method in (
+                    "append", "extend", "add", "update", "pop", "step", "backward", "fit", "insert", "clear"):
                 return True
     return False
 

@@ -158,6 +158,19 @@ def groups_off(texts: Mapping[str, str], code: Code) -> list[tuple[str, str, str
     return found
 
 
+def targets_in(texts: Mapping[str, str], code: Code) -> list[tuple[str, str, int]]:
+    """Objects that Hydra's configuration lists beside each other, as callbacks: (key, file, line)."""
+    hydra = hydra_of(code)
+    found: list[tuple[str, str, int]] = []
+    for path, prefix in _composed(texts, *hydra) if hydra is not None else ():
+        told = _mapping(texts[path])
+        listed = [key for key, value in told.items() if isinstance(value, dict) and "_target_" in value]
+        lines = texts[path].splitlines()
+        found += [(prefix + key, path, next((at for at, one in enumerate(lines, 1) if one.startswith(f"{key}:")), 1))
+                  for key in listed if len(listed) > 1 and prefix]
+    return found
+
+
 def _found(texts: Mapping[str, str], stem: str) -> str | None:
     return next((path for end in ("", ".yaml", ".yml") if (path := stem + end) in texts), None)
 

@@ -146,9 +146,12 @@ def _results(code: CodeState) -> Iterator[str]:
     if code.settled is None or code.parts is None:
         return
     yield f"\n## Ablations\n\n{code.settled.runs} runs. Effects are positive where the part helps; n fresh seeds, 95 % "
-    yield "intervals, p corrected by Holm. What was seen once in the search alone is marked, and nothing is called."
+    yield "intervals, p corrected by Holm. What was seen in the search alone is marked, and nothing is called."
     yield "\n| part | how | where | n | effect | interval | p | called |\n|---|---|---|---|---|---|---|---|"
     yield from map(_row, code.settled.results)
+    if code.settled.agreement is not None:
+        yield f"\nParts were ranked by a proxy; its ranks and those of full runs agree by {code.settled.agreement:.2f} "
+        yield "(Kendall's tau)."
     if code.settled.stopped:
         yield f"\n{code.settled.stopped}."
     yield "\n## Not examined\n"

@@ -154,7 +154,7 @@ class Runs:
 def command_line(command: Command, seed: int, words: Sequence[str] = ()) -> list[str]:
     """The command with more words: overrides (`key=value`) stand beside those that it has, options at its end."""
     argv = list(command.argv)
-    overrides = [word for word in words if not word.startswith("-") and "=" in word]
+    overrides = [word for word in words if word.startswith("~") or (not word.startswith("-") and "=" in word)]
     at = max((at + 1 for at, word in enumerate(argv) if "=" in word and not word.startswith("-")), default=len(argv))
     argv[at:at] = overrides
     argv += [word for word in words if word not in overrides]

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from record.fold.apply import fold
+from record.nouns.repository import CommandRun
+from record.reading import read_events
 from sandbox.isolation.probe import probed
 from tests.repositories import FILES, git, repository
 
@@ -98,6 +101,24 @@ def test_what_stops_a_repository_today_is_mended_and_told(tmp_path: Path) -> Non
     shown = subprocess.run(["git", "--git-dir", str(out / "mirror"), "log", "--format=%s", commit], capture_output=True,
                            text=True, check=True).stdout
     assert shown.startswith("numpy.float_ is gone")
+
+
+def test_a_cheaper_command_ranks_and_the_full_one_is_reported(tmp_path: Path) -> None:
+    code = repository(tmp_path / "code", FILES | {"train.py": FILES["train.py"].replace(
+        'parser.add_argument("--verbose"', 'parser.add_argument("--rows", type=int, default=300)\n'
+                                           'parser.add_argument("--verbose"').replace("[:300]", "[:opts.rows]")})
+    ran = ablate(code, *METRIC, "--top", 2, "--proxy", "python train.py --seed {seed} --rows 60",
+                 "--out", tmp_path / "o")
+    found = told(tmp_path / "o")
+    assert ran.returncode == 0 and found["ablations"]["top"] == ["tilt", "bend"], ran.stderr
+    by = {run["purpose"]: {"--rows" in argv for argv in [" ".join(one.argv) for one in _runs(tmp_path / "o")
+                                                          if one.id == run["id"]]} for run in found["runs"]}
+    assert by["search"] == {True} and by["confirm"] == {False}
+    assert found["ablations"]["agreement"] > 0.5 and "agree by" in (tmp_path / "o" / "report.md").read_text()
+
+
+def _runs(folder: Path) -> list[CommandRun]:
+    return [one.run for one in fold(read_events(folder / "ablation.db")).code.runs.values()]
 
 
 def test_another_result_than_expected_ends_with_findings(tmp_path: Path) -> None:

@@ -191,6 +191,10 @@ class Layer:
 def one_line(x): return x + 1
 
 
+def both(x):
+    return x, {"a": [x]}
+
+
 def stream(x):
     yield x
 
@@ -209,6 +213,8 @@ def test_functions_give_back_zeros_or_their_argument() -> None:
     assert space["plain"](5) == 0 and space["plain"](1) == 0  # pyright: ignore
     exec(zeroed(found["Layer.forward"], text) or "", space)
     assert space["Layer"]().forward([1, 2], [3]) == [0, 0, 0]  # pyright: ignore
+    exec(zeroed(found["both"], text) or "", space)
+    assert space["both"](2) == (0, {"a": [0]})  # pyright: ignore
     exec(identity(found["Layer.forward"], text, "y"), space)
     assert space["Layer"]().forward(1, 7) == 7  # pyright: ignore
     exec(identity(found["plain"], text, "scale"), space)
