@@ -10,10 +10,13 @@ import json
 import shutil
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+from agent.budget import check_priced, models_of
 from agent.settings import Settings
+from models.failover import open_backend
 from record.errors import WrongUse
 from record.events.repository import CodeTaken, EnvironmentBuilt
 from record.expected import parse_expected
@@ -23,6 +26,7 @@ from record.lock import hold
 from record.log import EventLog, Listener
 from record.network import on_network
 from record.nouns.repository import Command
+from record.prompts import keep as keep_prompt
 from sandbox.executor import LocalExecutor
 from sandbox.isolation.probe import describe_isolation
 from sandbox.isolation.processes import kill_orphans
@@ -31,8 +35,9 @@ from sandbox.repository.environment import Environment, environment_for
 from sandbox.repository.metric import parse_metric
 from sandbox.repository.mirror import Mirror, Taken
 from stages.repository.ablating import Ablation
+from stages.repository.asking import Asking
 from stages.repository.reporting import write_report
-from stages.repository.reproducing import SEEDS, Reproduction, chosen
+from stages.repository.reproducing import SEEDS, Reproduction, chosen, of_model
 from stages.repository.runs import Runs, Setup
 
 LOG = "ablation.db"
@@ -73,7 +78,10 @@ def ablate(order: Order, settings: Settings, folder: Path, *, listener: Listener
 
     Raises: `WrongUse`, `ExecutorError`, `RecordError`, `RunLockedError`.
     """
-    parse_metric(order.metric)
+    open_backend(settings.models)
+    check_priced(settings)
+    if order.metric:
+        parse_metric(order.metric)
     if order.expect:
         parse_expected(order.expect)
     if not folder.exists():
@@ -117,22 +125,24 @@ class _Study:
             check_ground(self._environment(mirror, taken).ground, executor.config)
             runs = Runs(self.log, executor, mirror, folder, self.order.timeout, self.settings.sandbox.device,
                         self.order.resume)
-            await self._study(runs, Setup(taken.tree, self._command(mirror, taken), self._environment(mirror, taken)))
+            asking = Asking(models_of(self.settings, self.log, partial(keep_prompt, folder)), self.log)
+            command = await self._command(mirror.texts(taken.tree), asking)
+            await self._study(runs, Setup(taken.tree, command, self._environment(mirror, taken)), asking)
         finally:
             await executor.close()
             mirror.forget_checkouts()
             for left in ("work", "cache", "views"):
                 shutil.rmtree(folder / left, ignore_errors=True)
 
-    async def _study(self, runs: Runs, setup: Setup) -> None:
+    async def _study(self, runs: Runs, setup: Setup, asking: Asking) -> None:
         assert self.code.command is not None
         setup, baseline = await Reproduction(
-            runs, self.settings.sandbox, setup, self.code.command.expected).reproduce()
+            runs, self.settings.sandbox, setup, self.code.command.expected, asking=asking).reproduce()
         accepted = baseline.verdict in ("reproduced", "unchecked") or (
             baseline.verdict == "differs" and self.order.accept_baseline)
         if accepted and not self.order.reproduce_only:
             proxy = setup.command.model_copy(update={"argv": self.order.proxy}) if self.order.proxy else None
-            await Ablation(runs, setup, SEEDS, self.order.top, self.order.budget, proxy).ablate()
+            await Ablation(runs, setup, SEEDS, self.order.top, self.order.budget, proxy, asking).ablate()
 
     def _take(self, mirror: Mirror) -> CodeTaken:
         known = self.code.taken
@@ -158,17 +168,19 @@ class _Study:
                 mounts=dict(environment.mounts), device=self.settings.sandbox.device))
         return environment
 
-    def _command(self, mirror: Mirror, taken: CodeTaken) -> Command:
+    async def _command(self, texts: dict[str, str], asking: Asking) -> Command:
         if self.code.command is None:
             order = self.order
             given = Command(
                 argv=order.command, env=dict(order.env), metric=order.metric,
                 direction="min" if order.direction == "min" else "max", scale=order.scale,
                 seeded=any("{seed}" in word for word in order.command)) if order.command else None
-            found = chosen(mirror.texts(taken.tree), given, order.metric, direction=order.direction, scale=order.scale)
-            self.log.append(found.model_copy(update={
-                "expected": parse_expected(order.expect) if order.expect else None,
-                "command": found.command.model_copy(update={"env": found.command.env | dict(order.env)})}))
+            found = chosen(texts, given, order.metric, direction=order.direction, scale=order.scale)
+            if found is None:
+                found = of_model(await asking.command(texts, given, order.metric), order.scale)
+            expected = parse_expected(order.expect) if order.expect else found.expected
+            self.log.append(found.model_copy(update={"expected": expected, "command": found.command.model_copy(
+                update={"env": found.command.env | dict(order.env)})}))
         assert self.code.command is not None
         return self.code.command.command
 

@@ -68,9 +68,6 @@ def _lines(code: CodeState) -> Iterator[Text]:
 
 def order_of(asked: Ablate) -> Order:
     """The order behind a command line. Raises `WrongUse`."""
-    if not asked.metric:
-        raise WrongUse("name the result that counts: --metric metrics.json:test.acc, log.csv:acc@last, "
-                       "tb:runs:val/acc or 'stdout:accuracy ([0-9.]+)'")
     if asked.top < 1 or (asked.budget_runs is not None and asked.budget_runs < 8):
         raise WrongUse("--top must be at least 1, and --budget-runs at least 8: baseline and its check take five")
     return Order(

@@ -11,6 +11,7 @@ from models.roles.ideation import DIGEST, IDEA, IDEA_OF, IDEA_REFLECT, PROPOSAL,
 from models.roles.judge import JUDGE, PREFER
 from models.roles.planning import ABLATION_PLAN, MISSING_ABLATIONS, PLAN
 from models.roles.protocol import PRIOR_SEARCH, PRIOR_WORK, PROTOCOL_REVIEW
+from models.roles.repository import COMMAND, PARTS, PATCH, PATCH_CHECK, REPAIR
 from models.roles.revising import CITE_ASK, CITE_SELECT, REFLECT, SCOPE
 from models.roles.role import AnyRole
 from models.roles.writing import OUTLINE, WRITE
@@ -18,4 +19,4 @@ from models.roles.writing import OUTLINE, WRITE
 ROLES: Mapping[str, AnyRole] = {role.name: role for role in (
     PLAN, CODE, PLOT, VISION, FEEDBACK, COMPARE, SUMMARY, FIGURES, OUTLINE, WRITE, REFLECT, SCOPE, JUDGE, FIGURE_REVIEW,
     ABLATION_PLAN, MISSING_ABLATIONS, CITE_ASK, CITE_SELECT, IDEA, IDEA_REFLECT, RELATED_WORK, PROPOSAL, IDEA_OF,
-    DIGEST, PREFER, PRIOR_SEARCH, PRIOR_WORK, PROTOCOL_REVIEW)}
+    DIGEST, PREFER, PRIOR_SEARCH, PRIOR_WORK, PROTOCOL_REVIEW, COMMAND, REPAIR, PARTS, PATCH, PATCH_CHECK)}

@@ -10,7 +10,7 @@ Source: AblateCell, its ablation phase; the policy is `search.arms`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import TypeVar
@@ -34,6 +34,7 @@ from search.arms import (
     shares,
     sweep_order,
 )
+from stages.repository.asking import Asking
 from stages.repository.effects import (
     LEAST_RANKED,
     Measured,
@@ -97,8 +98,8 @@ class Ablation:
     """Runs in all; None: what `search.arms.advised_budget` says."""
     proxy: Command | None = None
     """A cheaper command by which parts are ranked; what is reported comes of the full one."""
-    find: Callable[[Inventory], Awaitable[Inventory]] | None = None
-    """A model that names, merges and weighs what was found; parts that point nowhere are left out."""
+    asking: Asking | None = None
+    """A model that weighs what was found, and patches what no rule takes out; None: nobody is asked."""
     _tried: dict[str, _Tried] = field(default_factory=dict[str, _Tried])
     _trace: Trace = field(default_factory=Trace)
     _repeatable: bool = True
@@ -130,8 +131,8 @@ class Ablation:
         if (known := self.runs.code.parts) is None:
             texts = await asyncio.to_thread(self.runs.mirror.texts, self.setup.tree)
             found = inventory(texts, self.setup.command, self._trace)
-            if self.find is not None:
-                found = await self.find(found)
+            if self.asking is not None:
+                found = await self.asking.parts(found, self.setup.command, self._trace, texts)
             known = self._within_budget(found)
             self.runs.recorder.append(known)
         self._tried = {part.name: _Tried(part) for part in known.parts}
@@ -155,8 +156,26 @@ class Ablation:
         await _all([self._first_value(self._tried[name]) for name in order])
 
     async def _first_value(self, one: _Tried) -> None:
-        """Take a part out by the first way that works; of several that leave nothing the one that loses least."""
-        for way in range(min(WAYS, len(one.part.mutations))):
+        """Take a part out by the first way that works; of several that leave nothing the one that loses least.
+
+        Where no way by rule takes it out, a model is asked for a patch.
+        """
+        await self._by_ways(one, range(min(WAYS, len(one.part.mutations))))
+        if one.way >= 0 or one.at_floor or self.asking is None:
+            return
+        tried = [f"{one.part.mutations[way].what}: {known.gate}" + (f" ({known.why})" if known.why else "")
+                 for (name, way), known in self.runs.code.patched.items() if name == one.part.name]
+        texts = await asyncio.to_thread(self.runs.mirror.texts, self.setup.tree)
+        mutation, why = await self.asking.patch(one.part, tried, self.setup.command, texts)
+        way = len(one.part.mutations)
+        if mutation is None:
+            one.gate = self._gated(one.part.name, way, None, "unverified", why)
+            return
+        one.part = one.part.model_copy(update={"mutations": (*one.part.mutations, mutation)})
+        await self._by_ways(one, range(way, way + 1))
+
+    async def _by_ways(self, one: _Tried, ways: Iterable[int]) -> None:
+        for way in ways:
             gate, effect = await self._tried_way(one, way)
             if gate == "moved" and effect is not None:
                 one.way, one.gate, one.effects = way, gate, {self.seeds[0]: effect}

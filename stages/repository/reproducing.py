@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from models.roles.repository import CommandChoice
 from record.events.repository import BaselineChecked, CommandFound, Repaired
-from record.expected import check_baseline
+from record.expected import check_baseline, parse_expected
 from record.nouns.repository import Command, CommandRun, Deviation, Expected, Repair, SameSeed
 from sandbox.errors import RepositoryError
 from sandbox.repository.environment import importing_from, with_packages
+from sandbox.repository.metric import parse_metric
 from sandbox.settings import SandboxSettings
+from stages.repository.asking import Asking
 from stages.repository.commands import candidates
 from stages.repository.mends import mends, signature_of
 from stages.repository.runs import Runs, Setup
@@ -30,8 +33,6 @@ MINUTES = 30.0
 SEEDS = (0, 1, 2)
 """Of the baseline."""
 
-Ask = Callable[[str, CommandRun, Setup], Awaitable[Repair | None]]
-"""Asks a model for a repair of what stopped a run."""
 
 
 @dataclass
@@ -43,8 +44,8 @@ class Reproduction:
     setup: Setup
     expected: Expected | None = None
     seeds: tuple[int, ...] = SEEDS
-    ask: Ask | None = None
-    """A model, where there is one: for what no known repair mended."""
+    asking: Asking | None = None
+    """A model, for what no known repair mended; None: nobody is asked."""
     _began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -94,9 +95,10 @@ class Reproduction:
         """A repair that was not tried, and who proposes it."""
         tried = [one.repair for one in self.runs.code.repairs]
         known = next((one for one in self._known(signature, run) if one not in tried), None)
-        if known is not None or self.ask is None:
+        if known is not None or self.asking is None:
             return known, "rule"
-        return await self.ask(signature, run, self.setup), "model"
+        texts = self.runs.mirror.texts(self.setup.tree)
+        return await self.asking.repair(signature, run, self.setup, texts), "model"
 
     def _known(self, signature: str, run: CommandRun) -> list[Repair]:
         texts, command = self.runs.mirror.texts(self.setup.tree), self.setup.command
@@ -156,23 +158,35 @@ class Reproduction:
             verdict="failed" if stopped else check.verdict, same_seed=same, why=why)
 
 
-def chosen(texts: dict[str, str], given: Command | None, metric: str, *, direction: str, scale: float) -> CommandFound:
-    """The command that is run: the person's, or the first that the repository bears out.
-
-    Raises `RepositoryError` where there is none.
-    """
+def chosen(
+    texts: Mapping[str, str], given: Command | None, metric: str, *, direction: str, scale: float,
+) -> CommandFound | None:
+    """The command that is run: the person's, or the first that the repository bears out; None where a reader is needed,
+    since there is none or no metric."""
+    if not metric:
+        return None
     if given is not None:
         return CommandFound(command=given, by="person")
     found = candidates(texts)
     best = next((one for one in found if not one.wrong), None)
     if best is None:
-        told = "; ".join(f"{' '.join(one.argv)}: {one.wrong}" for one in found[:3])
-        raise RepositoryError("no command was found that makes the result" + (f" ({told})" if told else "") +
-                              ": give it, --command 'python train.py --seed {seed}'")
+        return None
     others = "; ".join(f"{one.where} has `{' '.join(one.argv)}`: {one.wrong}" for one in found if one.wrong)
     return CommandFound(command=Command(
         argv=best.argv, env=dict(best.env), metric=metric, direction="min" if direction == "min" else "max",
         scale=scale, seeded=best.seeded), by="repository", why=f"from {best.where}" + (f"; {others}" if others else ""))
+
+
+def of_model(choice: CommandChoice | None, scale: float) -> CommandFound:
+    """What a reader found. Raises `RepositoryError` where that is nothing, or cannot be read."""
+    if choice is None:
+        raise RepositoryError("no command was found that makes the result: give it, --command 'python train.py --seed "
+                              "{seed}'")
+    parse_metric(choice.metric)
+    return CommandFound(
+        command=Command(argv=choice.words, metric=choice.metric, direction=choice.direction, scale=scale,
+                        seeded=any("{seed}" in word for word in choice.words)),
+        expected=parse_expected(choice.expected) if choice.expected else None, by="model", why=choice.why)
 
 
 def _last(deviations: Sequence[Deviation]) -> str:

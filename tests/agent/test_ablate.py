@@ -129,7 +129,7 @@ def test_another_result_than_expected_ends_with_findings(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("change", "words", "line"), [
-    ("", (), "name the result that counts: --metric"),
+    ("", (), "the offline model reads no documents: give --metric"),
     ("", ("--metric", "metrics.txt"), "cannot read the metric 'metrics.txt'"),
     ("", (*METRIC, "--expect", "abc"), "cannot read the expected result 'abc'"),
     ("", (*METRIC, "--mount", "x"), "--mount 'x': write NAME=PATH"),
@@ -139,7 +139,7 @@ def test_another_result_than_expected_ends_with_findings(tmp_path: Path) -> None
     ("", (*METRIC, "--budget-runs", "3"), "--budget-runs at least 8"),
     ("dirty", METRIC, "holds work that is not committed (train.py)"),
     ("empty", METRIC, "is no git repository"),
-    ("prose", METRIC, "no command was found that makes the result"),
+    ("prose", METRIC, "the offline model reads no documents: give --command"),
 ])
 def test_bad_input_is_one_line_and_leaves_nothing(
     tmp_path: Path, change: str, words: tuple[str, ...], line: str,

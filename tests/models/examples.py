@@ -74,6 +74,7 @@ from tests.claimed import claimed
 from tests.models.ideation_examples import INPUTS as IDEATION
 from tests.models.protocol_examples import COMMON, FINDING, PRIOR
 from tests.models.protocol_examples import inputs as of_protocol
+from tests.models.repository_examples import INPUTS as REPOSITORY
 from tests.programs import files
 
 IDEA = Idea.model_validate({
@@ -356,5 +357,6 @@ INPUTS["missing_ablations"] = MissingAblationsInputs(
         ablation=ABLATION.model_copy(update={"name": "no-hinge"}), by="author", outcome="failed", node="n12",
         why="timeout: it took 120 s")))
 INPUTS.update(IDEATION)
+INPUTS.update(REPOSITORY)
 INPUTS.update(of_protocol(IDEA, PLAN, CATALOGUE[:1]))
 PROGRAM = Program(title="A plain network", plan="Train it.", varies="design", files=files("import lab\n", "pass\n"))

@@ -39,6 +39,7 @@ from stages.planned_tuning import tuning_faults
 from tests.models.examples import INPUTS
 from tests.models.ideation_examples import INPUTS as IDEATION
 from tests.models.offline.inputs import IDEA, PLAN, code_inputs, made, plan_inputs, statistics, write_inputs
+from tests.models.repository_examples import INPUTS as REPOSITORY
 
 ARRAYS = tuple(ArrayBrief(path=f"inputs/{node}/{kind}__digits__{arm}__noise20.npy", shape=(40, 2), dtype="float64")
                for node in ("n5", "n6") for kind in ("loss", "fitted") for arm in ("baseline", "method"))
@@ -90,6 +91,7 @@ def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
          MissingAblations),
         ("prior_search", INPUTS["prior_search"], PriorSearch), ("prior_work", INPUTS["prior_work"], PriorWork),
         ("protocol_review", INPUTS["protocol_review"], ProtocolReview),
+        *((role, INPUTS[role], ROLES[role].output) for role in REPOSITORY),
     ]
 
 

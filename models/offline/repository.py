@@ -1,0 +1,43 @@
+"""What the offline model says of a repository: it reads none. What was found by rule stands, and nothing is added."""
+
+from __future__ import annotations
+
+from models.errors import CatalogueError
+from models.roles.repository import (
+    CommandChoice,
+    CommandInputs,
+    PartNote,
+    PartsAnswer,
+    PartsInputs,
+    PatchAnswer,
+    PatchCheck,
+    PatchCheckInputs,
+    PatchInputs,
+    RepairAnswer,
+    RepairInputs,
+)
+
+
+def command(inputs: CommandInputs) -> CommandChoice:
+    """What the person gave, else the first command that the code bears out. Raises `CatalogueError`."""
+    words = inputs.command or next((one.words for one in inputs.candidates if not one.wrong), ())
+    if not words or not inputs.metric:
+        lacking = "--metric" if words else "--command"
+        raise CatalogueError(f"the offline model reads no documents: give {lacking}, or name a model with --model")
+    return CommandChoice(words=words, metric=inputs.metric, direction="max", why="found by rule")
+
+
+def repair(inputs: RepairInputs) -> RepairAnswer:
+    return RepairAnswer(repair=None, why="the offline model knows no repair beyond those made by rule")
+
+
+def parts(inputs: PartsInputs) -> PartsAnswer:
+    return PartsAnswer(parts=tuple(PartNote(name=one.name, prior=0.5) for one in inputs.parts))
+
+
+def part_patch(inputs: PatchInputs) -> PatchAnswer:
+    return PatchAnswer(edits=(), what="the offline model writes no patch")
+
+
+def patch_check(inputs: PatchCheckInputs) -> PatchCheck:
+    return PatchCheck(agrees=False, why="the offline model reads no patch")

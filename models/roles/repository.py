@@ -1,0 +1,175 @@
+"""A user's repository: which command makes its result, what mends it, which parts to take out of it, and how."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from models.roles.role import Role
+from record.nouns.frozen import Frozen
+from record.nouns.repository import Direction, Edit, Repair
+
+Word = Annotated[str, Field(min_length=1, max_length=500)]
+
+
+class Shown(Frozen):
+    """A file, or the part of it that is shown."""
+
+    path: str
+    text: str
+    first: int = Field(default=1, description="number of its first line")
+    whole: bool = True
+
+
+class CommandLine(Frozen):
+    """A command that may make the result, and what is wrong with it."""
+
+    words: tuple[str, ...]
+    where: str
+    wrong: str = ""
+
+
+class CommandInputs(Frozen):
+    documents: tuple[Shown, ...]
+    files: tuple[str, ...]
+    candidates: tuple[CommandLine, ...] = ()
+    options: tuple[str, ...] = Field(default=(), description="of its parsers, one a line, with the file")
+    command: tuple[str, ...] = Field(default=(), description="as the person gave it, where they did")
+    metric: str = Field(default="", description="as the person gave it, where they did")
+    complaints: tuple[str, ...] = ()
+
+
+class CommandChoice(Frozen):
+    """How the result is made, and where it stands."""
+
+    words: tuple[Word, ...] = Field(min_length=2, max_length=60, description=(
+        "the command line, one word an entry, `python` first for a Python program; {seed} where its seed goes, {out} "
+        "for a folder that it may write into"))
+    metric: str = Field(min_length=3, max_length=300, description=(
+        "FILE.json:a.b, FILE.csv:column@last, tb:FOLDER:tag@last, or stdout:REGEX with one group in parentheses"))
+    direction: Direction = Field(description="whether more of it is better (max), or less (min)")
+    expected: str = Field(default="", max_length=40, description=(
+        "what the documents say it should be, in the unit that is read, as 0.83 or 0.83±0.02; empty: they say nothing"))
+    why: str = Field(min_length=1, max_length=600)
+
+
+COMMAND = Role("command", CommandInputs, CommandChoice, temperature=0.2, prompt_tokens=30_000)
+
+
+class TriedRepair(Frozen):
+    reason: str
+    then: str = Field(description="what stopped the program then; empty: something else than before")
+
+
+class RepairInputs(Frozen):
+    words: tuple[str, ...] = Field(description="the command line")
+    metric: str
+    signature: str = Field(description="what stopped it, in short")
+    output: str = Field(description="the end of what it printed")
+    python: str
+    packages: tuple[str, ...] = Field(default=(), description="name and version, of those that it asks for")
+    shown: tuple[Shown, ...] = ()
+    files: tuple[str, ...] = ()
+    tried: tuple[TriedRepair, ...] = ()
+    complaints: tuple[str, ...] = ()
+
+
+class RepairAnswer(Frozen):
+    """One repair, or why there is none."""
+
+    repair: Repair | None = Field(description="one change; null: nothing that may be changed would help")
+    why: str = Field(min_length=1, max_length=600)
+
+
+REPAIR = Role("repair", RepairInputs, RepairAnswer, temperature=0.2, prompt_tokens=40_000)
+
+
+class FoundPart(Frozen):
+    """A part as a program found it."""
+
+    name: str
+    kind: str
+    where: str
+    ways: tuple[str, ...]
+    excerpt: str = ""
+
+
+class PartsInputs(Frozen):
+    documents: tuple[Shown, ...]
+    words: tuple[str, ...]
+    metric: str
+    parts: tuple[FoundPart, ...]
+    others: tuple[str, ...] = Field(default=(), description="what is taken for no part, and why")
+    symbols: tuple[str, ...] = Field(default=(), description="path:symbol of all functions that ran")
+    most: int = Field(default=3, description="parts that may be added")
+
+
+class PartNote(Frozen):
+    """What a reader makes of a part that was found."""
+
+    name: str = Field(min_length=1, max_length=200, description="exactly as in the list")
+    prior: float = Field(ge=0, le=1, description="how much the result is believed to fall without it")
+    drop: bool = Field(default=False, description="whether nobody would call it a part of the method")
+    why: str = Field(default="", max_length=300)
+
+
+class AddedPart(Frozen):
+    """A part that the list lacks."""
+
+    name: str = Field(min_length=1, max_length=100)
+    path: str
+    symbol: str = Field(description="function, or Class.method, as in the list of symbols")
+    prior: float = Field(ge=0, le=1)
+    why: str = Field(min_length=1, max_length=300)
+
+
+class PartsAnswer(Frozen):
+    parts: tuple[PartNote, ...] = Field(description="one for each part of the list")
+    added: tuple[AddedPart, ...] = Field(default=(), max_length=6)
+
+
+def _all_parts(inputs: PartsInputs, answer: PartsAnswer) -> None:
+    known, named = [one.name for one in inputs.parts], [one.name for one in answer.parts]
+    if lacking := [name for name in known if name not in named]:
+        raise ValueError(f"parts lacks {', '.join(lacking[:5])}: give one entry for each part of the list")
+    if odd := [name for name in named if name not in known]:
+        raise ValueError(f"parts names {', '.join(odd[:5])}, which is not in the list: new ones go into added")
+
+
+PARTS = Role("parts", PartsInputs, PartsAnswer, temperature=0.3, prompt_tokens=40_000, check=_all_parts)
+
+
+class PatchInputs(Frozen):
+    part: str
+    where: str
+    why: str = Field(default="", description="what it is, where a reader said so")
+    tried: tuple[str, ...] = Field(default=(), description="ways that did not take it out, and what came of each")
+    shown: tuple[Shown, ...]
+    callers: tuple[Shown, ...] = ()
+    complaints: tuple[str, ...] = ()
+
+
+class PatchAnswer(Frozen):
+    """Edits after which the program runs without a part, or why there are none."""
+
+    edits: tuple[Edit, ...] = Field(max_length=8)
+    what: str = Field(min_length=1, max_length=200, description="in words: how the part is gone")
+
+
+PATCH = Role("part_patch", PatchInputs, PatchAnswer, temperature=0.3, prompt_tokens=30_000)
+
+
+class PatchCheckInputs(Frozen):
+    part: str
+    where: str
+    what: str
+    difference: str
+
+
+class PatchCheck(Frozen):
+    agrees: bool = Field(description="whether the change takes out this part, all of it and nothing else")
+    why: str = Field(min_length=1, max_length=400)
+
+
+PATCH_CHECK = Role("patch_check", PatchCheckInputs, PatchCheck, temperature=0.0, prompt_tokens=15_000)
