@@ -59,6 +59,7 @@ COMMAND = Role("command", CommandInputs, CommandChoice, temperature=0.2, prompt_
 
 class TriedRepair(Frozen):
     reason: str
+    kept: bool = False
     then: str = Field(description="what stopped the program then; empty: something else than before")
 
 

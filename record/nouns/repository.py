@@ -115,6 +115,7 @@ class Part(Frozen):
     path: str
     symbol: str = Field(description="function, class or method in that file; of an option its name")
     line: int = Field(ge=1)
+    why: str = Field(default="", description="what it is, of one that a reader added")
     prior: float = Field(default=0.5, ge=0, le=1, description="how much it is believed to matter, before any run")
     mutations: tuple[Mutation, ...] = Field(description="in the order in which they are tried")
 

@@ -98,8 +98,8 @@ class Asking:
                 words=setup.command.argv, metric=setup.command.metric, signature=signature, output=run.stdout_tail,
                 python=have.version, files=tuple(sorted(texts)), complaints=complaints,
                 packages=tuple(f"{one.name} {packages.get(one.name, 'is not there')}" for one in wanted_in(texts)),
-                shown=named_in(run.stdout_tail, texts),
-                tried=tuple(TriedRepair(reason=one.repair.reason, then=one.then) for one in tried)),
+                shown=(*named_in(run.stdout_tail, texts), *_configured(setup.command, texts)),
+                tried=tuple(TriedRepair(reason=one.repair.reason, kept=one.kept, then=one.then) for one in tried)),
                 then="the baseline is given up")
             if answer is None or answer.repair is None:
                 return None
@@ -147,7 +147,8 @@ class Asking:
         code, complaints = code_in(texts), tuple[str, ...]()
         for _ in range(TURNS):
             answer = await ask.usable(PATCH, PatchInputs(
-                part=part.name, where=f"{part.path}:{part.line}", tried=tuple(tried), complaints=complaints,
+                part=part.name, where=f"{part.path}:{part.line}", why=part.why, tried=tuple(tried),
+                complaints=complaints,
                 shown=(_around(part.path, part.line, texts),), callers=_callers(part, code)),
                 then="the part is not measured")
             if answer is None or not answer.edits:
@@ -174,10 +175,14 @@ def documents(texts: Mapping[str, str]) -> tuple[Shown, ...]:
 
 
 def named_in(output: str, texts: Mapping[str, str]) -> tuple[Shown, ...]:
-    """The places of the repository that a traceback names, the last first."""
+    """The places of the repository that a traceback names, the last first, and the files that its error names."""
     found = [(one[1], int(one[2])) for one in re.finditer(r'File "(?:/experiment/)?([^"]+)", line (\d+)', output)]
     places = dict(pair for pair in found if pair[0] in texts)
-    return tuple(_around(path, line, texts) for path, line in list(places.items())[::-1][:5])
+    named = (one[1] for one in re.finditer(r"[('\"](?:/experiment/)?([\w./-]+\.\w+)[)'\"]", output))
+    others = dict.fromkeys(name for name in named if name in texts and name not in places)
+    return (*(_around(path, line, texts) for path, line in list(places.items())[::-1][:4]),
+            *(Shown(path=path, text=texts[path][:12_000], whole=len(texts[path]) <= 12_000)
+              for path in list(others)[:2]))
 
 
 # --- what may not be --------------------------------------------------------------------------------------------------
@@ -282,13 +287,25 @@ def _callers(part: Part, code: Code) -> tuple[Shown, ...]:
 
 
 def _excerpt(part: Part, texts: Mapping[str, str]) -> str:
-    return "".join(texts.get(part.path, "").splitlines(keepends=True)[part.line - 1:part.line + 11])
+    """Its first lines, to where the next thing of its depth begins."""
+    lines = texts.get(part.path, "").splitlines(keepends=True)[part.line - 1:part.line + 15]
+    depth = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
+    ends = next((at for at, line in enumerate(lines) if at and line.strip() and len(line) - len(line.lstrip()) <= depth
+                 and not line.lstrip().startswith((")", "]"))), len(lines))
+    return "".join(lines[:ends]).rstrip() + "\n"
+
+
+def _configured(command: Command, texts: Mapping[str, str]) -> tuple[Shown, ...]:
+    """Configuration files that the command names, or its parsers by default."""
+    defaults = (str(one.value) for one in options_in(code_in(texts)))
+    named = dict.fromkeys(name for name in (*command.argv, *defaults) if name in texts and not name.endswith(".py"))
+    return tuple(Shown(path=path, text=texts[path][:4000], whole=len(texts[path]) <= 4000) for path in list(named)[:2])
 
 
 def _added(one: AddedPart, place: Definition) -> Part:
     """A part without a way by rule: a patch is asked for."""
     return Part(name=one.name, kind="one of several", path=place.path, symbol=place.symbol, line=place.node.lineno,
-                prior=one.prior, mutations=())
+                why=one.why, prior=one.prior, mutations=())
 
 
 def _difference(edits: Sequence[Edit], texts: Mapping[str, str]) -> str:
