@@ -49,6 +49,7 @@ _ASIDE = re.compile(r"log|verbose|save|plot|debug|progress|wandb|tensorboard|che
 """What is named so tells of a run, and takes no part in it."""
 _LOADS = {"open", "load", "loadtxt", "genfromtxt", "read_csv", "read_parquet", "load_dataset", "safe_load"}
 _OPTIMIZER = re.compile(r"^(grads?|gradients?)$", re.IGNORECASE)
+_MEASURES = re.compile(r"metric|accurac|rmse|evaluat|(^|_)(mse|mae|auc|f1|r2)$", re.IGNORECASE)
 _COUNTER = re.compile(r"(cur(rent)?_?)?(steps?|epochs?|iter(ation)?s?|i|n|t|idx|index|count|progress|num_\w+)")
 """Numbers that only count: a function of one is no change of it."""
 MOST_IDENTITIES = 3
@@ -178,14 +179,19 @@ class _Reader:
         known = {one.name for one in self._ran}
         for path, nodes in self._bodies():
             added: dict[str, list[tuple[str, ast.stmt]]] = {}
-            for node in nodes:
+            body = list(nodes)
+            made = {target.id: _calls(node.value) & known for node in body if isinstance(node, ast.Assign)
+                    for target in node.targets if isinstance(target, ast.Name)}
+            for node in body:
                 if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
                     for name in _calls(node.value) & known:
                         added.setdefault(ast.unparse(node.target), []).append((name, node))
                 elif isinstance(node, ast.List | ast.Tuple):
                     found |= {name: None for name in self._items(node, known) if name not in found}
                 elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-                    found |= {name: None for term in _terms(node) for name in _calls(term) & known
+                    named = {name for one in ast.walk(node) if isinstance(one, ast.Name) for name in made.get(
+                        one.id, ())}
+                    found |= {name: None for name in (_calls(node) & known) | named
                               if name not in found and self._is_scalar(name)}
             found |= {name: (path, statement) for members in added.values() if len(members) > 1
                       for name, statement in members}
@@ -276,6 +282,8 @@ class _Reader:
     def _plumbing(self, one: Definition) -> str:
         if _steps(one):
             return "it makes the steps of the training"
+        if _MEASURES.search(one.node.name):
+            return "it measures"
         calls = {last_name(node.func) for node in one.own() if isinstance(node, ast.Call)}
         return "it loads the data" if calls & _LOADS else ""
 
@@ -370,12 +378,6 @@ def is_strength(mutation: Mutation) -> bool:
 
 def _calls(node: ast.expr) -> set[str]:
     return {last_name(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)}
-
-
-def _terms(node: ast.expr) -> list[ast.expr]:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return [*_terms(node.left), *_terms(node.right)]
-    return [node]
 
 
 def _changes(one: Definition) -> bool:

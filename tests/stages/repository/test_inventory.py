@@ -33,7 +33,8 @@ y = (x[:, 0] > 0).long()
 optim = torch.optim.SGD(net.parameters(), lr=warm(0.1, 0))
 for step in range(4):
     out = net(augment(x))
-    loss = main_loss(out, y) + 0.1 * aux_loss(out)
+    aux = aux_loss(out)
+    loss = main_loss(out, y) + 0.1 * aux
     optim.zero_grad()
     loss.backward()
     optim.step()
