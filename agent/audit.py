@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent.cell_audit import disagreements
+from agent.code import mirror_in
 from agent.environment import isolation_text, notice
 from agent.settings import override
 from record.branching import false_ancestry
@@ -132,6 +133,10 @@ def _files(report: AuditReport, folder: RunFolder, state: RunState, absent: Sequ
         report.add("changed", "data (formulas)", "the formulas beside the labels are not those of the plan")
     for facts in state.datasets if "data" not in absent else ():
         report.counts["datasets"] += 1
+        if facts.source.startswith("git:"):
+            if not mirror_in(folder).holds(facts.origin):
+                report.add("changed", f"data ({facts.name})", "the run's copy of the repository is missing or damaged")
+            continue
         found = undamaged(facts.name, folder.views, folder.labels)
         if found is None or found.fingerprint != facts.fingerprint:
             report.add("changed", f"data ({facts.name})", "the copy is missing, or not what the record says was used")

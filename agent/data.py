@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from agent.settings import Settings
@@ -15,7 +16,7 @@ from record.nouns.data import DatasetFacts
 from record.nouns.idea import Idea
 from sandbox.data.own import OwnData
 from sandbox.data.spec import of_idea
-from sandbox.datasets import Sources, catalogue, registry
+from sandbox.datasets import OfRepository, Sources, catalogue, registry
 from sandbox.hub import HubOffers
 from sandbox.pretrained import pretrained_of, provide
 from sandbox.scorers import read_scorer, scorers_of
@@ -30,7 +31,15 @@ def with_idea(settings: Settings, idea: Idea, folder: Path) -> Settings:
 
 def sources_of(settings: Settings) -> Sources:
     """Every dataset that a run with these settings can have, by name; reads nothing. Raises `DatasetError`."""
+    if settings.code.repository is not None:
+        name = dataset_of(settings.code.repository)
+        return {name: OfRepository(name, settings.code.commit, settings.code.tree)}
     return registry(settings.data, settings.sandbox.data_bytes) | HubOffers(settings.sandbox).sources
+
+
+def dataset_of(repository: Path) -> str:
+    """What a plan calls the data of a repository: its folder's name, as a name may be written."""
+    return re.sub(r"[^A-Za-z0-9]+", "_", repository.absolute().name).strip("_").lower() or "repository"
 
 
 def survey(settings: Settings) -> tuple[str, ...]:

@@ -80,8 +80,9 @@ def devices_of(settings: SandboxSettings) -> tuple[Device, ...]:
         return ()
 
 
+UNWALLED = "Experiments ran as ordinary processes, without isolation"
 EXPOSED = (
-    "Experiments ran as ordinary processes, without isolation: withheld labels were not handed to their code, but it "
+    f"{UNWALLED}: withheld labels were not handed to their code, but it "
     "could have reached them, so values computed from its predictions are graded 'computed', not 'scored'.")
 CONNECTED = (
     "Each experiment ran in a sandbox (bubblewrap) that kept the withheld labels from its code, but with a network, "
@@ -90,6 +91,12 @@ CONNECTED = (
 ISOLATED = (
     "Each experiment ran in a sandbox (bubblewrap), with no network and no file but its own folder and the data views: "
     "its code could not reach the withheld labels, so values computed from its predictions are graded 'scored'.")
+OWN_NUMBERS = (
+    " The numbers are those that the repository's own code computes and reports, on data that it reads itself: no "
+    "label was withheld from it, and all its values are graded 'logged'.")
+ALONE = (
+    "Each experiment ran in a sandbox (bubblewrap), with no network and no file but a checkout of its own and what was "
+    "mounted for it.")
 PARTLY = " This holds for a part of the run: it was resumed under other conditions."
 
 
@@ -97,6 +104,9 @@ def isolation_text(state: RunState) -> str:
     """What a reader must be told of how experiments ran: the weakest of the terms that the run had."""
     held = [ISOLATED if one == BUBBLEWRAP else CONNECTED if one.startswith(BUBBLEWRAP) else EXPOSED
             for one in state.isolations or ("",)]
+    if any(facts.source.startswith("git:") for facts in state.datasets):
+        where = UNWALLED + "." if EXPOSED in held else ALONE
+        return where + OWN_NUMBERS
     weakest = next(text for text in (EXPOSED, CONNECTED, ISOLATED) if text in held)
     return weakest + PARTLY * (len(set(held)) > 1)
 
@@ -104,7 +114,7 @@ def isolation_text(state: RunState) -> str:
 def notice(state: RunState) -> str:
     """What the first page of a paper says of its origin."""
     assert state.started is not None
-    ran = "Experiments ran without isolation." if isolation_text(state).startswith(EXPOSED) else (
+    ran = "Experiments ran without isolation." if isolation_text(state).startswith(UNWALLED) else (
         "Experiments ran in isolation.")
     early = f" The run was ended early: {state.limited}." if state.limited else ""
     written = [f"{node.id} ({node.author})" for node in state.human_nodes]

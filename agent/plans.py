@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
+from agent.code import check_words
 from agent.data import sources_of
 from agent.environment import room_here
 from agent.settings import Settings
@@ -45,6 +46,7 @@ def read_plan(path: Path) -> DataPlan:
 
 def check_plan(plan: DataPlan, path: Path, idea: Idea, settings: Settings) -> None:
     """Refuse a given plan that cannot be carried out. Raises `WrongUse`, `DatasetError`, `PackageError`."""
+    check_words(plan, settings)
     sources = sources_of(settings)
     faults = given_faults(plan, idea, sources, scorers_of(sources, settings.sandbox.scorers), settings.seed,
                           tuple(settings.subjects), room_here(settings.sandbox), HubOffers(settings.sandbox))

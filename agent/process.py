@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from agent.budget import shares_of, subjects_of
+from agent.code import code_for, opened
 from agent.data import provided, sources_of
 from agent.environment import environment_text, isolation_text, notice, packages
 from agent.graph import Step, run_graph
@@ -31,6 +32,7 @@ from models.retry import Retry
 from record import prompts
 from record.events.running import Ended, SubjectsAsked
 from record.exchanges import SubjectDown, uses_of
+from record.expected import parse_expected
 from record.fold.state import RunState
 from record.folder import RunFolder, write_file
 from record.keeping import collect
@@ -48,6 +50,7 @@ from stages.bench import Bench, SameFaultError, limit, note_time
 from stages.evidence.scoring import score_tests
 from stages.judging import judge
 from stages.missing_ablations import missing_ablations
+from stages.nodes.of_repository import BaselineError
 from stages.paper import flow
 from stages.prepare import PlanError, prepare
 from stages.stage import NothingWorkedError, Research
@@ -94,13 +97,15 @@ class Process:
             subjects=subjects_of(self.settings, self.folder.root))
         if self.log.state.version == 1:  # a paper that is only written again needs none
             executor.packages = again(self.log.state.installed, self.folder.packages, self.settings.sandbox)
+        if self.settings.code.repository is not None:
+            executor.repository = await asyncio.to_thread(opened, self.settings, self.folder)
         bench = self._bench(executor)
         research = Research(bench)
         try:
             note_time(bench)
             async with self._attended(bench):
                 done = await run_graph(self._steps(bench, research), lambda: self.log.state)
-        except (PlanError, PackageError) as error:
+        except (PlanError, PackageError, BaselineError) as error:
             return self._end(WRONG_USE, str(error))
         except (NothingWorkedError, flow.NoDraftError) as error:
             return self._end(NOT_RELEASED, str(error))
@@ -138,7 +143,8 @@ class Process:
                 self.backend, self.log, settings.models, time.monotonic,
                 retry=Retry(settings.models, self.log.append, self._seconds_left), budget=budget,
                 keep=partial(prompts.keep, self.folder.root)),
-            budget=budget,
+            budget=budget, code=code_for(settings, executor.repository),
+            expected=parse_expected(settings.code.expect) if settings.code.expect else None,
             node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit,
             seconds_left=self._seconds_left, device=executor.device,
             network=settings.sandbox.network == "on",

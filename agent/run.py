@@ -21,6 +21,7 @@ import yaml
 
 from agent.alerts import Alerts
 from agent.budget import check_budget, check_priced
+from agent.code import check_code, taken
 from agent.data import pinned
 from agent.environment import environment_text, machine_of, rate_of
 from agent.process import Process, ending_of
@@ -59,12 +60,14 @@ def start(
     isolation = describe_isolation(settings.sandbox)
     settings = pinned(settings)
     chosen = template.load(settings.paper.template)
+    check_code(settings)
     root = runs / name
     if root.exists():
         raise WrongUse(f"{root} exists; choose another --name, or go on with it: scientist resume {root}")
     folder = RunFolder(root)
     folder.create()
     try:
+        settings = taken(settings, folder)
         write_file(root / "idea.json", idea.model_dump_json(by_alias=True, indent=1))
         write_file(root / "config.yaml", as_yaml(settings))
         write_file(root / "environment.txt", environment_text(settings.sandbox.python))

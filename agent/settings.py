@@ -33,6 +33,7 @@ from record.errors import WrongUse
 from record.nouns.frozen import Frozen
 from sandbox.data.spec import DataSpec, specs_of
 from sandbox.errors import DatasetError
+from sandbox.repository.settings import CodeSettings
 from sandbox.settings import SandboxSettings, scorers_in
 from search.settings import SearchSettings
 from stages.paper.template import located
@@ -104,6 +105,7 @@ class Settings(Frozen):
     keys: Path | None = Field(
         default=None, description="a folder whose .env holds keys of providers, also when the run is taken up again; "
                                   "None: the configuration file's own, where that has one")
+    code: CodeSettings = Field(default=CodeSettings(), description="a repository of yours (docs/repositories.md)")
     budget: BudgetSettings = BudgetSettings()
     search: SearchSettings = SearchSettings()
     sandbox: SandboxSettings = SandboxSettings()

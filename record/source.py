@@ -110,8 +110,9 @@ def visible_files(
     its file too. What a cell does not see cannot change what it measures.
     """
     seen = {file_of(arm), file_of(reads.get(arm, arm))}
-    hidden = {file_of(other) for other in arms} - seen | {PLOTS}
-    return {name: text for name, text in source.items() if name not in hidden}
+    hidden = {file_of(other) for other in arms} - seen
+    return {name: text for name, text in source.items()
+            if name != PLOTS and re.sub(r"^(arms/.*)\.json$", r"\1.py", name) not in hidden}
 
 
 def file_of(arm: str) -> str:

@@ -19,7 +19,7 @@ from record.nouns.nodes import Failure
 from record.source import visible_files
 from sandbox.assembly import assemble
 from sandbox.cells import Ran, Schedule
-from sandbox.crew import Crew, Hold
+from sandbox.crew import Crew, Hold, Worker
 from sandbox.errors import ExecutorError
 from sandbox.execution import Execution, Script
 from sandbox.gpu_leases import Lease
@@ -30,24 +30,33 @@ from sandbox.kernels import Kernel
 from sandbox.monitor import Monitor, Usage
 from sandbox.output import OUTPUT_CHARS, LiveOutput
 from sandbox.pool import MATPLOTLIBRC, names_of
+from sandbox.repository.cells import CommandWorker, Repository
 from sandbox.running import Runner, source_of
 from sandbox.untrusted import BadFile, remove
 from sandbox.workspace import CELLS, KERNELS, copy_arm, copy_view, mounted
 
 
-async def measure_cells(job: Job, runner: Runner, hold: Hold) -> Outcome:
-    """What came of a job of cells. Raises `ExecutorError`, `TooLate`."""
+async def measure_cells(job: Job, runner: Runner, hold: Hold, repository: Repository | None = None) -> Outcome:
+    """What came of a job of cells, in kernels or as commands of a repository. Raises `ExecutorError`, `TooLate`."""
     folder = job.folder.absolute()
     job = replace(job, folder=folder)
     await asyncio.to_thread(_clear, folder)
     live = LiveOutput(job.live, OUTPUT_CHARS // 2)
     numbers = iter(range(1, 10**9))
+
+    def worker(alone: bool) -> Worker:
+        if repository is None:
+            return CellWorker(runner, job, live, next(numbers), alone=alone)
+        return CommandWorker(repository, runner, job, live, next(numbers), alone=alone)
+
     try:
-        crew = Crew(job, runner.slots, hold, lambda alone: CellWorker(runner, job, live, next(numbers), alone=alone),
-                    memory_gb=runner.slot_gb)
+        crew = Crew(job, runner.slots, hold, worker, memory_gb=runner.slot_gb)
         schedule = await crew.measure()
         shutil.rmtree(folder / KERNELS, ignore_errors=True)
-        return await asyncio.to_thread(assemble, job, schedule, runner.collector)
+        outcome = await asyncio.to_thread(assemble, job, schedule, runner.collector)
+        if repository is not None:
+            (folder / "arrays").mkdir(exist_ok=True)  # commands save none, and figures look for them
+        return outcome
     finally:
         live.close()
         shutil.rmtree(folder / KERNELS, ignore_errors=True)

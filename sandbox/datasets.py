@@ -8,6 +8,7 @@ came from may change or go. How rows are cut is in `sandbox.data.splits`, how fe
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -64,7 +65,27 @@ DATA_BYTES = 2 * 2**30
 """Default of the most that is held in memory of one dataset while it is read, and of a file that is read whole."""
 _IN_LABELS = ("validation_y", "test_y", "validation_meta", "test_meta")
 
-Source = Bundled | OwnData
+@dataclass(frozen=True)
+class OfRepository:
+    """What a user's repository measures itself on: only its code knows what that is."""
+
+    name: str
+    commit: str
+    tree: str
+
+    @property
+    def title(self) -> str:
+        return f"the data of the repository {self.name}"
+
+    def facts(self, seed: int) -> DatasetFacts:
+        """What a run records of it: no more than which files they were."""
+        return DatasetFacts(name=self.name, title=self.title, source=f"git:{self.commit[:12]}", features=0, classes=0,
+                            sizes={}, fingerprint=hashlib.sha256(self.tree.encode()).hexdigest(), seed=seed,
+                            task="none", origin=self.tree,
+                            split_rule="as the repository's own code makes them", form="what its code reads")
+
+
+Source = Bundled | OwnData | OfRepository
 Sources = Mapping[str, Source]
 
 
@@ -87,7 +108,7 @@ def files_of(sources: Sources) -> tuple[Path, ...]:
 def catalogue(sources: Sources | None = None, *, seed: int = 0) -> tuple[Bundled | DatasetFacts, ...]:
     """What a plan may choose from: own data first, which are read. Bundled ones are not. Raises `DatasetError`."""
     known = (sources or registry()).values()
-    return (*(source.facts(seed) for source in known if isinstance(source, OwnData)),
+    return (*(source.facts(seed) for source in known if not isinstance(source, Bundled)),
             *(source for source in known if isinstance(source, Bundled)))
 
 
@@ -104,6 +125,8 @@ def materialise(
     source = known.get(name)
     if source is None:
         raise DatasetError(f"no dataset {name!r}; there are: {', '.join(known)}")
+    if isinstance(source, OfRepository):
+        return source.facts(seed)
     existing = undamaged(name, views, labels)
     if existing is not None and existing.seed != seed:
         raise DatasetError(f"{views} holds {name!r} cut with seed {existing.seed}, not {seed}: use another folder")

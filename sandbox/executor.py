@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from record.nouns.data import Grade, Measurement, Needs
+from record.repository_source import CODE
 from record.syntax import one_at_a_time
 from sandbox.cell_worker import measure_cells
 from sandbox.collecting import Collector
@@ -25,6 +26,7 @@ from sandbox.job import Job, Outcome, Slots
 from sandbox.monitor import Meter, Usage
 from sandbox.packages.store import Overlay
 from sandbox.pool import Pool
+from sandbox.repository.cells import Repository
 from sandbox.repository.command import CommandJob, CommandOutcome, run_command
 from sandbox.running import Runner, scoring_folder
 from sandbox.scorer_tasks import tasks_of
@@ -75,6 +77,8 @@ class LocalExecutor:
             meter=Meter(self._gpus.nvml, alone=self._gpus.alone), subjects=subjects)
         self.subjects = subjects
         """Language models that experiments may ask; closed with the executor."""
+        self.repository: Repository | None = None
+        """What programs that are a repository's are run from; to be set before the first job of one."""
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
 
@@ -107,7 +111,7 @@ class LocalExecutor:
 
     async def run(self, job: Job) -> Outcome:
         if job.cells:
-            return await measure_cells(job, self._runner, self._held)
+            return await measure_cells(job, self._runner, self._held, self.repository if CODE in job.source else None)
         if (job.most_needed().memory_gb or 0.0) > self._runner.slot_gb:
             job = replace(job, alone=True)
         return await self._held(lambda: self._runner.run(job), alone=job.alone)

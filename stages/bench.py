@@ -22,7 +22,9 @@ from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.decisions import Work
 from record.nouns.idea import Idea
 from record.nouns.nodes import Failure, NodeStep
+from record.nouns.repository import Expected
 from record.reading import RecordError
+from record.repository_source import Code
 from record.unexpected import MOST, frames_of
 from sandbox.datasets import Sources, registry
 from sandbox.hub import HubOffers
@@ -49,6 +51,10 @@ class Bench:
     paper: PaperSettings
     node_seconds: float
     budget: Budget | None = None
+    code: Code | None = None
+    """The user's repository, whose command the cells run; None: experiments are written."""
+    expected: Expected | None = None
+    """What the repository as it is should give."""
     run_seconds: float = 15 * 3600.0
     """The time limit of the run, of which stages without one of their own take a share."""
     seconds_left: Callable[[], float] = lambda: math.inf

@@ -36,6 +36,7 @@ from sandbox.scorers import describe_scorer, freeze, read_scorer
 from stages.bench import Bench, do_work
 from stages.briefs import GOALS
 from stages.digests import lines_of, read_context
+from stages.nodes.of_repository import check_repository
 from stages.paper.citations import check_library
 from stages.planned_tuning import tuning_faults
 from stages.prior_work import common_to, complaint_of, read_prior_work, unanswered, with_omissions
@@ -79,6 +80,9 @@ async def prepare(bench: Bench) -> None:
             hub=bench.hub.taken(plan) if bench.hub is not None else ()))
 
     await do_work(bench, "prepare", work)
+    if bench.code is not None:
+        seed = bench.state.started.seed if bench.state.started is not None else 0
+        await do_work(bench, "check the repository", lambda _: check_repository(bench, bench.expected, seed))
 
 
 async def _plan(bench: Bench, client: ModelClient) -> DataPlan:

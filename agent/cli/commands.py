@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from agent.cli.options import MODEL, RUN, AsJson, Command, Config, RunPath
+from agent.cli.options import CODE, MODEL, RUN, AsJson, Command, Config, RunPath
 
 EXIT_CODES = """
 Exit codes: 0 done and released; 1 unexpected failure; 2 wrong use or configuration; 3 stopped by budget or time with a
@@ -44,7 +44,7 @@ def scientist(
 
 
 class Run(Command, to=app, work="agent.cli.run:run",
-          settings=(*RUN, "seed", "bib", "papers", "template", "data", "context")):
+          settings=(*RUN, "seed", "bib", "papers", "template", "data", "context", *CODE)):
     """Run an idea: experiments in four stages, then figures and a paper."""
 
     idea: Annotated[Path, Option(

@@ -43,6 +43,23 @@ SETTINGS: dict[str, tuple[Any, str]] = {
     "data": _setting("data", list[str] | None, "Your own data: CSV, Parquet, NPZ, a folder or hf:OWNER/SET, with "
                      "options as in docs/data.md; may be repeated.", metavar="NAME=PATH[,target=COLUMN]..."),
     "context": (Context, "context"),
+    "code": _setting("code.repository", Path | None, "A git repository of yours that is studied (docs/repositories.md)."
+                     , metavar="DIR"),
+    "command": _setting("code.command", str | None, "With --code: how it is run, with {seed}, and {overrides} for "
+                        "arms.", metavar="CMD"),
+    "metric": _setting("code.metric", str | None, "With --code: FILE.json:a.b, FILE.csv:column, tb:DIR:tag or "
+                       "stdout:REGEX, which selects.", metavar="SPEC"),
+    "direction": _setting("code.direction", str | None, "With --code: max or min, which is better of the metric."),
+    "test_metric": _setting("code.test_metric", str | None, "With --code: read as the metric is, and sealed to the "
+                            "end.", metavar="SPEC"),
+    "expect": _setting("code.expect", str | None, "With --code: what it is known to give, such as 0.83±0.02."),
+    "hide": _setting("code.hide", list[str] | None, "With --code: lines of its output that nobody sees; may be "
+                     "repeated.", metavar="REGEX"),
+    "python": _setting("code.python", str | None, "With --code: its interpreter or conda environment.",
+                       metavar="PATH"),
+    "resume_command": _setting("code.resume", str | None, "With --code: the command after one that was cut.",
+                               metavar="CMD"),
+    "dirty": _setting("code.dirty", bool | None, "With --code: take work that is not committed, too.", "--dirty"),
     "assignments": _setting("", list[str] | None, "One setting, such as search.num_seeds=5; may be repeated.", "--set",
                             metavar="KEY=VALUE"),
 }
@@ -50,6 +67,7 @@ SETTINGS: dict[str, tuple[Any, str]] = {
 BUDGET = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
 MODEL = ("model", "base_url", "assignments")
 RUN = (*MODEL, "workers", "gpus", *BUDGET)
+CODE = ("code", "command", "metric", "direction", "test_metric", "expect", "hide", "python", "resume_command", "dirty")
 
 
 class Command:

@@ -27,6 +27,7 @@ from agent.cli.control import ask
 from agent.cli.dry_run import show_plan
 from agent.cli.edge import INTERRUPTED, say, traceback_saved, unbreakable
 from agent.cli.status import state_of
+from agent.code import check_code, of_words, with_reasons
 from agent.data import with_idea
 from agent.environment import room_here
 from agent.outlook import ahead_of
@@ -66,10 +67,17 @@ def run(asked: Run) -> int:
     chosen = written or idea_in_text(asked.idea, settings)
     settings = with_idea(settings, chosen, asked.idea.parent)
     folder = asked.runs / (default_name(chosen) if asked.name is None else check_name(asked.name))
+    check_code(settings)
     check(settings, folder)
     plan = None if asked.plan is None else read_plan(asked.plan)
+    if plan is not None and settings.code.repository is not None:
+        plan = with_reasons(plan)
     if plan is not None and asked.plan is not None:
         check_plan(plan, asked.plan, chosen, settings)
+    if settings.code.repository is not None:
+        if plan is None:
+            raise WrongUse("--code needs --plan for now: a data plan whose arms say in `words` what makes them")
+        settings = of_words(settings, plan)
     if asked.dry_run:
         return show_plan(chosen, settings, plan=plan, out=asked.out, json=asked.json)
     check_gpus(settings)

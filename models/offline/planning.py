@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from models.errors import CatalogueError
+from models.offline.repository_study import is_of_repository
 from models.offline.study import AblationSpec, study_of_idea
 from models.roles.planning import (
     AblationPlan,
@@ -84,6 +85,8 @@ def ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:
 
 def missing_ablations(inputs: MissingAblationsInputs) -> MissingAblations:
     """The parts that the study's claims credit and that nobody measured; none where all were."""
+    if is_of_repository(inputs.data_plan):
+        return MissingAblations(why="Arms of a repository are words of its command, and the plan has all of them.")
     study = study_of_idea(inputs.idea)
     done = {one.ablation.name for one in inputs.trials if one.outcome == "measured"}
     lacking = [one for one in study.ablations if one.needed and one.condition not in done]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from models.offline import repository_study
 from models.offline.edits import changes_between
 from models.offline.repairing import relabelled
 from models.offline.scripts import render
@@ -39,6 +40,8 @@ def plot(inputs: PlotInputs) -> Plots:
 def figures(inputs: FiguresInputs) -> FigureScript:
     """The final figures of the study, by what was recorded."""
     plan = inputs.data_plan
+    if repository_study.is_of_repository(plan):
+        return repository_study.figures(inputs)
     measured = {statistic.dataset for statistic in inputs.statistics}
     datasets = [use.name for use in plan.datasets if use.name in measured][:3] or [plan.datasets[0].name]
     every = list(_chosen(inputs, tuple(datasets)))

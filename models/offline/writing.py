@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from models.offline import repository_study
 from models.offline.label_noise import paper as label_noise
 from models.offline.outline import Outline
 from models.offline.study import study_of_idea
@@ -85,5 +86,7 @@ def write(inputs: WriteInputs) -> Draft:
 
 def outline(inputs: WriteInputs) -> Outline:
     """The study's paper with the rank of each paragraph. Raises `CatalogueError` for an idea of no study."""
+    if repository_study.is_of_repository(inputs.data_plan):
+        return repository_study.outline(inputs)
     study_of_idea(inputs.idea)
     return label_noise.outline(inputs)

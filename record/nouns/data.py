@@ -64,6 +64,8 @@ class Arm(Frozen):
     untuned: str = Field(default="", description="why it has no hyperparameters, where it has none")
     answers: tuple[str, ...] = Field(default=(), description="baselines of prior work that it is, under another name")
     needs: Needs = Field(default=Needs(), description="where its cells need more, or less, than others")
+    words: tuple[str, ...] = Field(default=(), description=(
+        "of a study of a repository alone: what makes this arm of its command, options or overrides key=value"))
 
 
 class Level(Frozen):
@@ -73,6 +75,7 @@ class Level(Frozen):
     title: str = ""
     value: float | None = Field(default=None, description="the level as a number, for an axis")
     parts: tuple[str, ...] = Field(default=(), description="the program fills it in: of crossed factors, a level each")
+    words: tuple[str, ...] = Field(default=(), description="of a study of a repository alone: added to its command")
 
 
 class Factor(Frozen):

@@ -28,6 +28,8 @@ class Hyperparameter(Frozen):
     arms: tuple[str, ...] = Field(default=(), description="that have it; empty: every baseline and method")
     given: str = Field(default="", description="the choice that it hangs on; empty: it always counts")
     among: tuple[Scalar, ...] = Field(default=(), description="the options of that choice for which it counts")
+    word: str = Field(default="", description="of a study of a repository alone: how its command is given it, such as "
+                                              "'--lr {value}'; empty: NAME=VALUE")
 
     def __str__(self) -> str:
         of = ", ".join(map(str, self.options)) or f"{self.low:g} to {self.high:g}, {self.kind}"

@@ -251,3 +251,14 @@ def _equal(found: object, wanted: str) -> bool:
 _READERS: dict[MetricKind, Callable[[Metric, Path, str, float | None], tuple[Any, str]]] = {
     "json": _from_json, "table": _from_table, "tb": _from_events, "wandb": _from_offline,
     "stdout": _from_stdout}
+
+
+def cleared(place: Path, metric: Metric) -> bool:
+    """Take away files that hold the metric before the run; whether there were any."""
+    if metric.kind not in ("json", "table"):
+        return False
+    found = list(place.glob(metric.place)) if "*" in metric.place else [place / metric.place]
+    there = [path for path in found if path.is_file() or path.is_symlink()]
+    for path in there:
+        path.unlink()
+    return bool(there)

@@ -112,6 +112,14 @@ class Mirror:
                 found[path] = Blob(mode, blob, int(size))
         return found
 
+    def holds(self, tree: str) -> bool:
+        """Whether the tree is there with all its files, undamaged."""
+        try:
+            self._git("fsck", "--no-dangling", "--no-progress", "--strict", tree)
+        except RepositoryError:
+            return False
+        return self.folder.is_dir()
+
     def texts(self, tree: str) -> dict[str, str]:
         """The files of a tree that are text, in UTF-8 and not large, by their paths."""
         if tree not in self._texts:

@@ -24,6 +24,7 @@ from record.source import PLOTS, code_of
 from review.honesty.probe import ENTRY, PERMUTATIONS, TASK, Probe, labels_probe, program, seed_probe
 from sandbox.errors import SubmissionRefused
 from sandbox.job import Job, Outcome, TooLate
+from sandbox.repository.cells import unsealed
 from sandbox.scoring import chance_level, score_sealed
 from stages.bench import Bench, do_work, note_time, numbered
 from stages.evidence.resampling import resampled
@@ -141,6 +142,7 @@ async def score_frozen(bench: Bench) -> None:
         last, failure = node.attempts[-1], None
         folder = bench.folder.attempt(node.id, last.number)
         found = await to_thread(score_sealed, folder, bench.folder.labels, seed=node.seed, expected=last.sealed)
+        found += await to_thread(unsealed, folder, last.sealed)
         try:
             found += await bench.executor.evaluate(folder, seed=node.seed, sealed=last.sealed)
         except SubmissionRefused as error:  # a scorer of the user's own: the other values stand

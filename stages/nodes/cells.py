@@ -26,6 +26,7 @@ from record.nouns.data import DataPlan, DatasetFacts, Needs
 from record.nouns.decisions import Expand
 from record.nouns.nodes import CellRun, Node, node_id
 from record.nouns.tuning import Trial
+from record.repository_source import CODE
 from record.source import ENTRY, visible_files
 from record.syntax import reads_of, strings_in
 from record.tuning import cells_of_trial
@@ -41,7 +42,7 @@ CHECKED = 50
 
 def is_grid(source: Mapping[str, str]) -> bool:
     """Whether a program measures cell by cell; otherwise it is a plain script, which does all at once."""
-    return reads_of(source.get(ENTRY, "")) is not None
+    return CODE in source or reads_of(source.get(ENTRY, "")) is not None
 
 
 def owed(

@@ -38,6 +38,7 @@ from stages.bench import Bench, end_if_repeated, enter, note_spent, note_time, o
 from stages.briefs import advice, code_inputs, feedback_inputs, node_brief, plotting_reference, seen_by
 from stages.nodes.canvas import Canvas
 from stages.nodes.cells import asking, grid_of
+from stages.nodes.of_repository import nothing_new, plot_script, repository_program
 from stages.nodes.plotting import draw
 from stages.nodes.watching import watcher
 
@@ -190,6 +191,10 @@ class _NodeWork:
             files = brief.files if self.action.kind == "tune" else brief.others
             plan = TUNED_PLAN.format(parent.id) + parent.plan if self.action.kind == "tune" else parent.plan
             program = Program(title=parent.title, plan=plan, varies=varied(self.action))
+        elif self.bench.code is not None:
+            if nothing := nothing_new(self.view, self.action, self.bench.plan):
+                raise _Declined(nothing)
+            added, (program, files) = (), repository_program(self.bench, self.action)
         else:
             inputs = code_inputs(self.bench, self.decided)
             program = await self.client.ask(CODE, inputs)
@@ -287,7 +292,7 @@ class _NodeWork:
         if outcome.failure is not None or self.action.kind == "rung":
             return ()
         repeats = self.action.kind in REPEATS
-        sources = {} if repeats else read_source(self.bench.folder.source(self.node.id))
+        sources = {} if repeats or self.bench.code is not None else read_source(self.bench.folder.source(self.node.id))
         return check(sources, self.bench.plan, facts=self.bench.state.datasets, measurements=outcome.measurements)
 
     async def aggregate(self) -> None:
@@ -303,18 +308,25 @@ class _NodeWork:
             self.client.skip(PLOT)
         else:
             self.enter("writing")
-            script = node_brief(bench.folder, self.parent).plots
-            answer = await self.client.ask(PLOT, PlotInputs(
-                data_plan=bench.plan, purpose="aggregate", arrays=await canvas.briefs(), plan=self.parent.plan,
-                advice=advice(self.parent.reviews), plots=script, seeds=tuple(one.seed for one in replicates),
-                lab_reference=plotting_reference(bench)))
-            sha256 = write_source(bench.folder.source(self.node.id), {PLOTS: answer.script(script)})
+            script = await self.aggregating(canvas, tuple(one.seed for one in replicates))
+            sha256 = write_source(bench.folder.source(self.node.id), {PLOTS: script})
             bench.recorder.append(Proposed(
                 node=self.node.id, decision=self.decided.k, title=f"replicates of {self.parent.id} together",
                 plan="mean and spread over seeds", source_sha256=sha256,
                 varies=", ".join(f"seed {one.seed}" for one in replicates)))
         failure = await draw(bench, self.client, canvas)
         self.judge("buggy" if failure else "good", failure)
+
+    async def aggregating(self, canvas: Canvas, seeds: tuple[int, ...]) -> str:
+        """The script that draws the replicates together: the model's, of a repository's study ours."""
+        bench, script = self.bench, node_brief(self.bench.folder, self.parent).plots
+        if bench.code is not None:
+            self.client.skip(PLOT)
+            return plot_script()
+        answer = await self.client.ask(PLOT, PlotInputs(
+            data_plan=bench.plan, purpose="aggregate", arrays=await canvas.briefs(), plan=self.parent.plan,
+            advice=advice(self.parent.reviews), plots=script, seeds=seeds, lab_reference=plotting_reference(bench)))
+        return answer.script(script)
 
     def judge(self, status: NodeStatus, failure: Failure | None, verdict: Verdict | None = None) -> None:
         self.bench.folder.forget_live(self.node.id)

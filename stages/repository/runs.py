@@ -18,14 +18,13 @@ from record.folder import draft_of, seal
 from record.log import EventLog
 from record.nouns.nodes import Failure
 from record.nouns.repository import Command, CommandRun
+from record.repository_source import OUT, command_line
 from sandbox.repository import trace
 from sandbox.repository.command import CommandJob, CommandOutcome
 from sandbox.repository.environment import Environment
-from sandbox.repository.metric import Metric, Reading, parse_metric, read_metric
+from sandbox.repository.metric import Reading, cleared, parse_metric, read_metric
 from sandbox.repository.mirror import Mirror
 
-OUT = "out"
-"""What `{out}` stands for: a folder of the checkout, empty before each run."""
 TAIL = 4000
 
 
@@ -119,7 +118,7 @@ class Runs:
         await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
         kept = await asyncio.to_thread(self.mirror.checkout, setup.tree, place)
         metric = parse_metric(setup.command.metric, OUT)
-        stale = _cleared(place, metric)
+        stale = cleared(place, metric)
         (place / OUT).mkdir(exist_ok=True)
         env, readable = dict(setup.command.env), [kept]
         if traced:
@@ -151,16 +150,6 @@ class Runs:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def command_line(command: Command, seed: int, words: Sequence[str] = ()) -> list[str]:
-    """The command with more words: overrides (`key=value`) stand beside those that it has, options at its end."""
-    argv = list(command.argv)
-    overrides = [word for word in words if word.startswith("~") or (not word.startswith("-") and "=" in word)]
-    at = max((at + 1 for at, word in enumerate(argv) if "=" in word and not word.startswith("-")), default=len(argv))
-    argv[at:at] = overrides
-    argv += [word for word in words if word not in overrides]
-    return command.model_copy(update={"argv": tuple(argv)}).words(seed, out=OUT)
-
-
 def failed(run: CommandRun) -> Failure | None:
     """Why a run gave no value."""
     return run.failure if run.value is None else None
@@ -168,14 +157,3 @@ def failed(run: CommandRun) -> Failure | None:
 
 def _numbers(command: Command, seed: int, repeat: int) -> tuple[int, int]:
     return (seed, repeat) if command.seeded else (0, seed + 1000 * repeat)
-
-
-def _cleared(place: Path, metric: Metric) -> bool:
-    """Take away files that hold the metric before the run; whether there were any."""
-    if metric.kind not in ("json", "table"):
-        return False
-    found = list(place.glob(metric.place)) if "*" in metric.place else [place / metric.place]
-    there = [path for path in found if path.is_file() or path.is_symlink()]
-    for path in there:
-        path.unlink()
-    return bool(there)

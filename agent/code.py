@@ -1,0 +1,126 @@
+"""A user's repository as the subject of a run: checked before anything is made, copied, and opened for its cells."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from agent.data import dataset_of
+from agent.settings import Settings
+from record.errors import WrongUse
+from record.expected import parse_expected
+from record.folder import RunFolder
+from record.nouns.data import DataPlan
+from record.repository_source import OVERRIDES, Code
+from sandbox.isolation.mounts import KernelConfig
+from sandbox.isolation.probe import isolation_of
+from sandbox.repository.cells import Repository
+from sandbox.repository.command import check_ground
+from sandbox.repository.environment import environment_for
+from sandbox.repository.hiding import Hidden
+from sandbox.repository.metric import parse_metric
+from sandbox.repository.mirror import Mirror
+
+
+def mirror_in(folder: RunFolder) -> Mirror:
+    """The run's copy of the repository."""
+    return Mirror(folder.root / "code" / "mirror")
+
+
+def check_code(settings: Settings) -> None:
+    """Refuse what cannot be run. Raises `WrongUse`."""
+    code = settings.code
+    if code.repository is None:
+        if code.command or code.metric:
+            raise WrongUse("--command and --metric go with --code: name the repository that they are of")
+        return
+    if not code.command or not code.metric:
+        raise WrongUse(f"--code needs {'--metric' if code.command else '--command'}: how the repository is run, with "
+                       "{seed} where its seed goes, and where it leaves its number")
+    try:
+        words = shlex.split(code.command)
+    except ValueError as error:
+        raise WrongUse(f"--command {code.command!r} is no command line ({error})") from None
+    if any(OVERRIDES in word and word != OVERRIDES for word in words):
+        raise WrongUse(f"{OVERRIDES} stands for several words: let it stand alone in --command")
+    parse_metric(code.metric)
+    hidden_in(settings)
+    if code.expect:
+        parse_expected(code.expect)
+    Mirror.check(code.repository, dirty=code.dirty)
+
+
+def check_words(plan: DataPlan, settings: Settings) -> None:
+    """Refuse a plan that is none of the repository's. Raises `WrongUse`."""
+    code = settings.code
+    if code.repository is None:
+        if any(arm.words for arm in plan.arms):
+            raise WrongUse("the plan has words for a repository's command: name the repository with --code")
+        return
+    data = dataset_of(code.repository)
+    if [use.name for use in plan.datasets] != [data]:
+        raise WrongUse(f"a study of a repository has one dataset, its own, which the plan calls {data}")
+    if plan.primary.higher_is_better != (code.direction == "max"):
+        raise WrongUse(f"the plan's {plan.primary.name} is better when "
+                       f"{'higher' if plan.primary.higher_is_better else 'lower'}, and --direction is "
+                       f"{code.direction}: make them agree")
+    same = [arm.name for arm in plan.arms if arm.role != "baseline" and not arm.words]
+    if same:
+        raise WrongUse(f"arm {same[0]!r} has no words, so that it would be the repository as it is: say in `words` "
+                       "what makes it")
+
+
+def with_reasons(plan: DataPlan) -> DataPlan:
+    """The plan of a repository's study; arms without hyperparameters run as its authors set them."""
+    return plan.model_copy(update={"arms": tuple(
+        arm if arm.untuned or plan.space_of(arm.name) else arm.model_copy(update={
+            "untuned": "it runs with the settings of the repository's authors"}) for arm in plan.arms)})
+
+
+def of_words(settings: Settings, plan: DataPlan) -> Settings:
+    """The settings of a study whose arms are words alone: one program measures them, so that none is searched for."""
+    search, ablated = settings.search, any(arm.role == "ablation" for arm in plan.arms)
+    return settings.model_copy(update={"search": search.model_copy(update={
+        "num_drafts": 1, "ladder": False, "planned_ablations": 0,
+        **{stage: getattr(search, stage).model_copy(update={"nodes": count}) for stage, count in (
+            ("preliminary", 2), ("agenda", 1), ("ablation", 2 if ablated else 1))}})})
+
+
+def hidden_in(settings: Settings) -> Hidden:
+    """Which lines of output are withheld. Raises `WrongUse`."""
+    try:
+        return Hidden.of(settings.code.test_metric, settings.code.hide)
+    except re.error as error:
+        raise WrongUse(f"--hide: the regular expression {error.pattern!r} cannot be read: {error}") from None
+
+
+def taken(settings: Settings, folder: RunFolder) -> Settings:
+    """The settings with where the repository stands, which was copied into the run. Raises `RepositoryError`."""
+    code = settings.code
+    if code.repository is None:
+        return settings
+    found = mirror_in(folder).take(code.repository, dirty=code.dirty)
+    place = code.repository.absolute()
+    opened(settings.model_copy(update={"code": code.model_copy(update={"tree": found.tree})}), folder)
+    return settings.model_copy(update={"code": code.model_copy(update={
+        "repository": place, "commit": found.commit, "tree": found.tree})})
+
+
+def opened(settings: Settings, folder: RunFolder) -> Repository:
+    """What its cells are run from. Raises `RepositoryError`, `ExecutorError`."""
+    code, mirror = settings.code, mirror_in(folder)
+    environment = environment_for(mirror.texts(code.tree), settings.sandbox, python=code.python,
+                                  mounts={name: Path(path) for name, path in code.mounts.items()})
+    check_ground(environment.ground, KernelConfig(settings.sandbox, isolation_of(settings.sandbox), folder.cache))
+    return Repository(mirror, environment, hidden_in(settings), tuple(shlex.split(code.resume)),
+                      settings.sandbox.device)
+
+
+def code_for(settings: Settings, repository: Repository | None) -> Code | None:
+    """What every cell of the run has in common; None where its experiments are written."""
+    if repository is None:
+        return None
+    code = settings.code
+    return Code(commit=code.commit, tree=code.tree, command=code.as_command, name="", test_metric=code.test_metric,
+                environment=repository.environment.digest)

@@ -1,0 +1,95 @@
+"""A node's source where its cells are runs of a repository's command: what is run, and what makes each arm of it.
+
+`code.json` says what is run, `arms/<arm>.json` with which words and edits. A cell sees the file of its own arm alone
+(`record.source.visible_files`), so that another arm's change leaves its key as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
+
+from record.nouns.cells import Cell
+from record.nouns.data import DataPlan
+from record.nouns.frozen import Frozen, Scalar
+from record.nouns.repository import Command, Edit
+from record.source import ENTRY
+
+CODE = "code.json"
+TOLD = '''"""Each cell is one run of the command in code.json, in the repository as arms/<arm>.json changes it.
+
+No kernel runs this file: the program checks the tree out, runs the command and reads the metric that it left.
+"""
+'''
+
+
+class ArmCode(Frozen):
+    """What makes an arm of the repository."""
+
+    words: tuple[str, ...] = Field(default=(), description="added to the command: options, or overrides key=value")
+    edits: tuple[Edit, ...] = ()
+
+
+class Code(Frozen):
+    """What every cell of a program runs."""
+
+    commit: str
+    tree: str = Field(description="git's id of the files that edits start from")
+    command: Command
+    name: str = Field(description="of the metric that it gives, as the plan calls it")
+    test_metric: str = Field(default="", description="read by the host, sealed with the cell until the search is over")
+    environment: str = Field(default="", description="sha256 of interpreter, packages and mounted data")
+    levels: dict[str, tuple[str, ...]] = Field(default_factory=dict, description="level -> words")
+    dimensions: dict[str, str] = Field(default_factory=dict, description="hyperparameter -> its word, with {value}")
+
+    def words(self, arm: ArmCode, cell: Cell, setting: Mapping[str, Scalar]) -> tuple[str, ...]:
+        """The words of a cell's arm, level and setting, in that order."""
+        own = (self.dimensions.get(name, f"{name}={{value}}").replace("{value}", str(value))
+               for name, value in setting.items())
+        return (*arm.words, *self.levels.get(cell.level, ()), *(word for text in own for word in text.split()))
+
+
+def program_of(plan: DataPlan, code: Code, edits: Mapping[str, tuple[Edit, ...]] | None = None) -> dict[str, str]:
+    """The files of the program that measures every arm of a plan."""
+    arms = {arm.name: ArmCode(words=arm.words, edits=(edits or {}).get(arm.name, ())) for arm in plan.arms}
+    return {ENTRY: TOLD, CODE: code.model_dump_json(indent=1) + "\n",
+            **{file_of(name): one.model_dump_json(indent=1) + "\n" for name, one in arms.items()}}
+
+
+def code_in(source: Mapping[str, str]) -> Code | None:
+    """What a program runs; None where it is no repository's."""
+    return Code.model_validate_json(source[CODE]) if CODE in source else None
+
+
+def arm_in(source: Mapping[str, str], arm: str) -> ArmCode:
+    """What makes an arm; the repository as it is where the program has no file for it."""
+    text = source.get(file_of(arm))
+    return ArmCode() if text is None else ArmCode.model_validate_json(text)
+
+
+def file_of(arm: str) -> str:
+    """Where an arm's words and edits lie."""
+    return f"arms/{arm.replace('-', '_')}.json"
+
+
+OUT = "out"
+"""What `{out}` stands for: a folder of the checkout, empty before each run."""
+OVERRIDES = "{overrides}"
+"""Where words of arms, levels and trials go in a command that says so."""
+
+
+def command_line(command: Command, seed: int, words: Sequence[str] = (), *, device: str = "cpu") -> list[str]:
+    """The command with more words: in place of `{overrides}`, else overrides (`key=value`) beside those that it has
+    and options at its end."""
+    argv = list(command.argv)
+    if OVERRIDES in argv:
+        at = argv.index(OVERRIDES)
+        argv[at:at + 1] = words
+    else:
+        overrides = [word for word in words if word.startswith("~") or (not word.startswith("-") and "=" in word)]
+        at = max((at + 1 for at, word in enumerate(argv) if "=" in word and not word.startswith("-")),
+                 default=len(argv))
+        argv[at:at] = overrides
+        argv += [word for word in words if word not in overrides]
+    return command.model_copy(update={"argv": tuple(argv)}).words(seed, out=OUT, device=device)

@@ -1,0 +1,182 @@
+"""Measures cells of a repository: each is one run of its command, in a checkout of the tree of its arm.
+
+Kept: nothing of a checkout outlives its cell but the metric and what was printed; a test metric is read by us and
+sealed, and lines that tell it are withheld (`sandbox.repository.hiding`). Not kept: that the number is right. The
+code computes it itself, so it is graded `logged`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from record.nouns.cells import Cell
+from record.nouns.data import LARGEST, Measurement
+from record.nouns.nodes import Failure
+from record.repository_source import OUT, arm_in, code_in, command_line
+from sandbox.cells import Ran, Schedule
+from sandbox.errors import RepositoryError
+from sandbox.gpu_leases import Lease
+from sandbox.isolation.limits import limits_of
+from sandbox.job import MEASUREMENTS, CellOutcome, Job
+from sandbox.monitor import Usage
+from sandbox.output import TAIL_CHARS, LiveOutput
+from sandbox.repository.command import CommandJob, CommandOutcome, run_command
+from sandbox.repository.environment import Environment
+from sandbox.repository.hiding import Hidden
+from sandbox.repository.metric import Reading, cleared, parse_metric, read_metric
+from sandbox.repository.mirror import Mirror
+from sandbox.running import Runner
+from sandbox.untrusted import open_regular, write_whole
+from sandbox.workspace import CELLS, KERNELS
+
+TEST = "test_metric"
+"""Beginning of the names of sealed files that hold one value each."""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """What the cells of a study of a repository are run from."""
+
+    mirror: Mirror
+    environment: Environment
+    hidden: Hidden = field(default_factory=Hidden)
+    resume: tuple[str, ...] = ()
+    device: str = "cpu"
+
+
+@dataclass
+class CommandWorker:
+    """Measures one cell after the other, each in a checkout of its own."""
+
+    repository: Repository
+    runner: Runner
+    job: Job
+    live: LiveOutput
+    number: int
+    alone: bool
+    dataset: str = ""
+
+    async def measure(self, cell: Cell, limit: float, schedule: Schedule) -> Ran:
+        """Measure a cell in so many seconds. Raises `ExecutorError`."""
+        place = self.job.folder / KERNELS / str(self.number) / cell.name
+        folder = self.job.folder / CELLS / cell.name
+        for one in (place, folder):
+            await asyncio.to_thread(shutil.rmtree, one, ignore_errors=True)
+        folder.mkdir(parents=True)
+        try:
+            outcome = await self._measured(cell, limit, schedule, place, folder)
+        except RepositoryError as error:
+            outcome = CellOutcome(cell=cell, seconds=0.0, failure=Failure(kind="other", message=str(error)))
+        finally:
+            await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+        return Ran(outcome, folder)
+
+    async def close(self) -> None:
+        """Nothing is left running between cells."""
+
+    async def _measured(
+        self, cell: Cell, limit: float, schedule: Schedule, place: Path, folder: Path,
+    ) -> CellOutcome:
+        code, arm = code_in(self.job.source), arm_in(self.job.source, cell.arm)
+        assert code is not None
+        mirror = self.repository.mirror
+        tree = await asyncio.to_thread(mirror.edited, code.tree, arm.edits)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        kept = await asyncio.to_thread(mirror.checkout, tree, place)
+        metrics = [parse_metric(one, OUT) for one in (code.command.metric, code.test_metric) if one]
+        stale = [cleared(place, metric) for metric in metrics]
+        (place / OUT).mkdir(exist_ok=True)
+        argv = command_line(code.command, cell.seed, code.words(arm, cell, self.job.settings.get(cell, {})),
+                            device=self.repository.device)
+        began = time.time()
+        ran = await self._run(CommandJob(
+            name=f"{self.job.name} {cell.name}", folder=place, argv=tuple(argv), env=code.command.env, timeout=limit,
+            ground=self.repository.environment.ground, readable=(kept,), resume=self.repository.resume),
+            cell, schedule)
+        readings = [await asyncio.to_thread(
+            read_metric, metric, place, ran.stdout, scale=code.command.scale, stale=old, since=began - 2)
+            for metric, old in zip(metrics, stale, strict=True)]
+        return await asyncio.to_thread(self._kept, cell, code.name, ran, readings, folder)
+
+    async def _run(self, job: CommandJob, cell: Cell, schedule: Schedule) -> CommandOutcome:
+        lease = await self.runner.leased(schedule.needs(cell).gpus) if self.runner.gpus.devices else Lease()
+        usage = Usage()
+        schedule.begun(cell)
+        limits = limits_of(self.runner.config.settings, slots=1 if self.alone else self.runner.slots)
+        if (memory := schedule.needs(cell).memory_gb) is not None:
+            limits = replace(limits, memory=max(int(memory * 1e9), limits.memory if self.alone else 0))
+        try:
+            return await run_command(job, config=self.runner.config, meter=self.runner.meter, lease=lease,
+                                     limits=limits, usage=usage)
+        finally:
+            if lease.devices:
+                self.runner.gpus.release(lease, usage.processes)
+
+    def _kept(
+        self, cell: Cell, name: str, ran: CommandOutcome, readings: list[Reading], folder: Path,
+    ) -> CellOutcome:
+        """What came of a cell, its files written to its folder."""
+        value = readings[0]
+        test = readings[1] if len(readings) > 1 else Reading()
+        hidden = self.repository.hidden.knowing(test.value)
+        output = hidden.shown(ran.output)
+        write_whole(folder, "stdout.txt", output)
+        self.live.add(f"\n--- {cell} ---\n{output}")
+        failure = ran.failure or _failure(value) or _failure(test)
+        outcome = CellOutcome(
+            cell=cell, seconds=ran.seconds, failure=_told(failure, hidden), stdout_tail=output[-TAIL_CHARS:],
+            resumed=ran.resumed, peak_host_bytes=ran.peak_host_bytes)
+        if failure is not None or value.value is None:
+            return outcome
+        found = Measurement(name=name, value=value.value, condition=cell.condition, dataset=cell.dataset,
+                            split="validation", seed=cell.seed, grade="logged")
+        line = (found.model_dump_json() + "\n").encode()
+        write_whole(folder, MEASUREMENTS, line)
+        return replace(outcome, measurements=(found,), curves_sha256=hashlib.sha256(line).hexdigest(),
+                       sealed={} if test.value is None else _sealed(folder, found, test.value))
+
+
+def _failure(reading: Reading) -> Failure | None:
+    """Why there is no value; one that is not finite is training that diverged."""
+    failure = reading.failure
+    if failure is None and reading.value is not None and abs(reading.value) > LARGEST:
+        return Failure(kind="diverged", message=f"the metric is larger than {LARGEST:g}")
+    if failure is not None and "is not finite" in failure.message:
+        return failure.model_copy(update={"kind": "diverged"})
+    return failure
+
+
+def _told(failure: Failure | None, hidden: Hidden) -> Failure | None:
+    """A failure without what is withheld."""
+    if failure is None:
+        return None
+    return failure.model_copy(update={
+        "message": hidden.shown(failure.message), "traceback": hidden.shown(failure.traceback)})
+
+
+def _sealed(folder: Path, found: Measurement, value: float) -> dict[str, str]:
+    content = found.model_copy(update={"split": "test", "value": value}).model_dump_json().encode()
+    name = f"{TEST}__{found.dataset}__{found.condition.replace('@', '__')}.json"
+    (folder / "sealed").mkdir()
+    write_whole(folder, f"sealed/{name}", content)
+    return {name: hashlib.sha256(content).hexdigest()}
+
+
+def unsealed(folder: Path, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
+    """The test values of an attempt's cells. Raises `RepositoryError` where one is not what was sealed."""
+    found: list[Measurement] = []
+    for name, digest in sealed.items():
+        if name.startswith(TEST):
+            with open_regular(folder, f"sealed/{name}", 10_000) as file:
+                content = file.read()
+            if hashlib.sha256(content).hexdigest() != digest:
+                raise RepositoryError(f"sealed/{name} is not what was sealed: its sha256 is not {digest[:12]}...")
+            found.append(Measurement.model_validate(json.loads(content)))
+    return tuple(found)

@@ -1,0 +1,41 @@
+"""What a study of a user's repository is told of it (`scientist run --code`)."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from record.nouns.frozen import Frozen
+from record.nouns.repository import Command
+
+
+class CodeSettings(Frozen):
+    """The repository that a study is of. Without `repository` a run has none, and its experiments are written."""
+
+    repository: Path | None = Field(default=None, description="its folder; flag --code")
+    command: str = Field(default="", description=(
+        "how it is run, with {seed} and, for arms, {overrides}; flag --command"))
+    metric: str = Field(default="", description="where its number is read, which selects; flag --metric")
+    direction: Literal["max", "min"] = Field(default="max", description="whether more or less of it is better")
+    scale: float = Field(default=1.0, description="what the number that is read is multiplied with")
+    test_metric: str = Field(default="", description="read as the metric is, and sealed until the search is over")
+    expect: str = Field(default="", description=(
+        "what it is known to give, such as 0.83±0.02; another value ends the run"))
+    hide: tuple[str, ...] = Field(default=(), description="regular expressions of lines of its output that nobody sees")
+    python: str = Field(default="", description="an interpreter or a conda environment, taken as it is")
+    mounts: dict[str, str] = Field(default_factory=dict, description="name beside the checkout -> data outside")
+    env: dict[str, str] = Field(default_factory=dict, description="variables of the command")
+    resume: str = Field(default="", description="the command after one that was cut")
+    dirty: bool = Field(default=False, description="whether work that is not committed is taken too")
+    commit: str = Field(default="", description="the program fills it in: where the run began from")
+    tree: str = Field(default="", description="the program fills it in: git's id of its files")
+
+    @property
+    def as_command(self) -> Command:
+        """The command as it is recorded."""
+        argv = tuple(shlex.split(self.command))
+        return Command(argv=argv, env=self.env, metric=self.metric, direction=self.direction, scale=self.scale,
+                       seeded=any("{seed}" in word for word in argv))

@@ -1,0 +1,85 @@
+"""Programs of a study of a repository: what makes an arm stands in the plan, so that no model writes any code."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from collections.abc import Mapping
+from pathlib import Path
+
+from models.roles.coding import Program
+from record.errors import ExpectedFailure
+from record.expected import check_baseline
+from record.nouns.cells import Cell
+from record.nouns.data import DataPlan
+from record.nouns.decisions import Expand
+from record.nouns.repository import Expected
+from record.repository_source import Code, program_of
+from record.source import PLOTS
+from sandbox.job import Job
+from search.tree import View
+from stages.bench import Bench
+
+PLOT_SCRIPT = Path(__file__).parent / "repository_plots.txt"
+
+
+class BaselineError(ExpectedFailure):
+    """The repository as it is does not give what it should. Who acts: the person."""
+
+
+def code_of_plan(code: Code, plan: DataPlan) -> Code:
+    """What every cell of the plan's study runs."""
+    levels = {one.name: one.words for one in plan.all_levels}
+    words = {one.name: tuple(word for name in one.parts or (one.name,) for word in levels.get(name, ()))
+             for one in plan.levels}
+    return code.model_copy(update={
+        "name": plan.primary.name, "levels": {name: each for name, each in words.items() if each},
+        "dimensions": {one.name: one.word for one in plan.space if one.word}})
+
+
+def repository_program(bench: Bench, action: Expand) -> tuple[Program, dict[str, str]]:
+    """The program that measures the plan's arms: what it is, and its files."""
+    assert bench.code is not None
+    files = program_of(bench.plan, code_of_plan(bench.code, bench.plan))
+    parts = [arm.name for arm in bench.plan.arms if (arm.role == "ablation") == (action.stage == "ablation")]
+    return Program(
+        title="the repository's command, arm by arm", varies=", ".join(parts),
+        plan="Every arm is the same command in the repository at its commit, with the words that the data plan gives "
+             "for it; its number is read where the repository leaves it."), files | {PLOTS: plot_script()}
+
+
+def plot_script() -> str:
+    """Draws what the cells gave, of one node or of several replicates."""
+    return PLOT_SCRIPT.read_text(encoding="utf-8")
+
+
+def nothing_new(view: View, action: Expand, plan: DataPlan) -> str:
+    """Why a node would measure nothing that is not measured; empty where it would."""
+    if action.stage == "ablation" or action.kind == "ablate":
+        return "" if any(arm.role == "ablation" for arm in plan.arms) else "the plan has no arm that is an ablation"
+    known = [one.id for one in view.nodes.values() if one.source_sha256 and one.kind in ("draft", "improve")]
+    return f"{known[0]} measures all arms of the plan already" if known and action.kind != "debug" else ""
+
+
+async def check_repository(bench: Bench, expected: Expected | None, seed: int) -> None:
+    """Run the repository as it is, once. Raises `BaselineError` where it gives no number, or another than expected."""
+    assert bench.code is not None
+    plan = bench.plan
+    baseline = next(arm for arm in plan.arms if arm.role == "baseline")
+    level = next((one for one in plan.level_names if plan.owes(plan.datasets[0].name, baseline.name, one)), "")
+    cell = Cell(dataset=plan.datasets[0].name, arm="baseline", level=level, seed=seed)
+    source: Mapping[str, str] = program_of(plan, code_of_plan(bench.code, plan))
+    outcome = await bench.executor.run(Job(
+        name="the repository as it is", folder=bench.folder.root / "probes" / "baseline", cells=(cell,),
+        source={name: text for name, text in source.items() if not name.startswith("arms/")}, seed=seed,
+        timeout=bench.node_seconds, leave_out=False))
+    values = [one.value for one in outcome.measurements]
+    if not values:
+        lines = [line.why for line in outcome.cells if line.why]
+        why = outcome.failure.message if outcome.failure is not None else "; ".join(lines)
+        raise BaselineError(f"the repository as it is gives no {plan.primary.name}: {why.strip() or 'no reason told'}")
+    check = await to_thread(check_baseline, values, expected)
+    if check.verdict == "differs" and expected is not None:
+        raise BaselineError(
+            f"the repository as it is gives {values[0]:.6g} with seed {seed}, and {expected.value:g} within "
+            f"{expected.tolerance:g} is expected: find out why (scientist ablate --reproduce-only), or give another "
+            "--expect")
