@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from agent.data import dataset_of
 from agent.settings import Settings
+from inspector.provenance import Place
+from record.claims.means import winner
 from record.errors import WrongUse
 from record.expected import parse_expected
-from record.folder import RunFolder
-from record.nouns.data import DataPlan
-from record.repository_source import OVERRIDES, Code
+from record.fold.state import RunState
+from record.folder import RunFolder, read_source
+from record.nouns.data import DataPlan, arm_of
+from record.repository_source import OVERRIDES, Code, arm_in, code_in
 from sandbox.isolation.mounts import KernelConfig
 from sandbox.isolation.probe import isolation_of
 from sandbox.repository.cells import Repository
@@ -21,6 +24,9 @@ from sandbox.repository.environment import environment_for
 from sandbox.repository.hiding import Hidden
 from sandbox.repository.metric import parse_metric
 from sandbox.repository.mirror import Mirror
+
+PLACES = 4
+"""Lines of a repository that are shown at most of one number."""
 
 
 def mirror_in(folder: RunFolder) -> Mirror:
@@ -124,3 +130,29 @@ def code_for(settings: Settings, repository: Repository | None) -> Code | None:
     code = settings.code
     return Code(commit=code.commit, tree=code.tree, command=code.as_command, name="", test_metric=code.test_metric,
                 environment=repository.environment.digest)
+
+
+def lines_that_write(run: Path, state: RunState, key: str) -> tuple[Place, ...]:
+    """Where in its repository, as the arms of a claim change it, a number is written; empty where none is found.
+
+    What is looked for: the metric's last key or its file's name as a text in Python code; of `stdout:` what the
+    expression says before its number. The line is that of the tree which ran.
+    """
+    best = winner(state)
+    if best is None or (code := code_in(source := read_source(RunFolder(run).source(best)))) is None:
+        return ()
+    split, _, rest = key.partition("/")
+    mirror = Mirror(run / "code" / "mirror")
+    arm = arm_of(rest.split("/")[2].partition(".")[0]) if rest.count("/") >= 2 else ""
+    tree = mirror.edited(code.tree, arm_in(source, arm).edits)
+    metric = parse_metric(code.test_metric if split == "test" and code.test_metric else code.command.metric)
+    words = [re.split(r"[(\[\\]", metric.name)[0].strip()] if metric.kind == "stdout" else [
+        metric.name.rpartition(".")[2], PurePosixPath(metric.place).name]
+    texts = {path: text.splitlines() for path, text in mirror.texts(tree).items() if path.endswith(".py")}
+    for word in filter(None, words):
+        found = [Place(file=f"{code.commit[:12]}:{path}", line=number, text=line.strip())
+                 for path, lines in texts.items() for number, line in enumerate(lines, 1)
+                 if word in line and (metric.kind == "stdout" or re.search(rf"[\"'/]{re.escape(word)}[\"']", line))]
+        if found:
+            return tuple(found[:PLACES])
+    return ()

@@ -13,6 +13,7 @@ from agent.cli.edge import DONE, FINDINGS
 from agent.cli.paper_commands import Trace
 from agent.cli.shown import answer, line
 from agent.cli.status import state_of
+from agent.code import lines_that_write
 from inspector.provenance import Candidate
 from inspector.provenance import Trace as NumberTrace
 from inspector.text import plain
@@ -38,6 +39,9 @@ def trace(asked: Trace) -> int:
     if state.data_plan is None:
         raise WrongUse(f"{asked.run} has no data plan yet: there is nothing to trace")
     found = Tracer(state, RunFolder(asked.run, state.version), run=shlex.quote(str(asked.run))).number(value)
+    found = found.model_copy(update={"candidates": tuple(
+        one.model_copy(update={"code": lines_that_write(asked.run, state, one.key)})
+        if one.kind == "claim" and one.grade == "logged" and not one.code else one for one in found.candidates)})
     answer(found, lines(found), json=asked.json)
     return DONE if found.candidates else FINDINGS
 
