@@ -21,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from agent.code import mirror_in
 from agent.environment import environment_text
 from agent.run import as_yaml
 from agent.settings import Settings
@@ -86,6 +87,8 @@ def make(origin: Origin, addition: Addition, root: Path) -> None:
         folder.create()
         copy_run(origin.folder, folder, origin.cut.state)
         for facts in origin.cut.state.datasets:
+            if facts.source.startswith("git:") and mirror_in(folder).holds(facts.origin):
+                continue
             found = undamaged(facts.name, folder.views, folder.labels)
             if found is None or found.fingerprint != facts.fingerprint:
                 raise RecordError(f"the copy of {facts.name!r} in {origin.folder.root} is gone, or not what the record "

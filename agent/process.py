@@ -120,6 +120,8 @@ class Process:
         finally:
             await research.close()
             await executor.close()
+            if executor.repository is not None:
+                executor.repository.mirror.forget_checkouts()
         if not done and self.log.state.phase != "done":
             return self._end(INTERRUPTED, f"{self.asked_by}; go on with 'scientist resume'")
         return self._end(*ending_of(self.log.state))

@@ -175,7 +175,10 @@ def _files_of(node: Node, folder: RunFolder, claim: Claim) -> Iterator[FileOf]:
     """The predictions behind a value, or what the code wrote; then its source."""
     last = node.attempts[-1]
     place = str(folder.attempt(node.id, last.number).relative_to(folder.root))
-    if claim.grade == "logged":
+    of_cell = f"test_metric__{claim.dataset}__{claim.condition.replace('@', '__')}.json"
+    if claim.split == "test" and of_cell in last.sealed:
+        yield _file(folder.root, f"{place}/sealed/{of_cell}", last.sealed[of_cell], "test metric, sealed with its cell")
+    elif claim.grade == "logged":
         yield _file(folder.root, f"{place}/measurements.jsonl", last.curves_sha256 or "", "values that the code logged")
     elif claim.split == "test":
         for name in _listed(folder.root, f"{place}/sealed/index.jsonl", claim):

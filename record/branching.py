@@ -121,6 +121,7 @@ def copy_run(parent: RunFolder, to: RunFolder, state: RunState) -> None:
     """Copy what the state names, and check it there. Raises `RecordError`, `OSError`."""
     for name in WHOLE:
         _copy(parent.root / name, to.root / name)
+    _copy(parent.root / "code" / "mirror", to.root / "code" / "mirror")
     copy_exchanges(parent.root, to.root)
     for node in state.nodes.values():
         if node.source_sha256:

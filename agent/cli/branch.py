@@ -54,6 +54,9 @@ def branch(asked: Branch) -> int:
         raise WrongUse(f"--note: {why}")
     written = None if asked.code is None else read_code(asked.code, author=_author(asked.author or by), note=note)
     settings = override(state.started.settings, state.overrides | flags)
+    if written is not None and settings.code.repository is not None:
+        raise WrongUse("--code is an experiment.py, and this run is of a repository: change that, "
+                         "and start a run of it")
     point_in_name = re.sub("[^A-Za-z0-9]", "", point)[:12]
     root = (asked.runs or run.resolve().parent) / (
         f"{default_name(state.started.idea)[:60]}_from-{point_in_name}" if asked.name is None

@@ -19,6 +19,7 @@ from agent.cli.edge import DONE, FINDINGS, say
 from agent.cli.paper_commands import Reproduce
 from agent.cli.shown import answer, line, table
 from agent.cli.status import state_of
+from agent.code import opened
 from agent.data import provided, sources_of
 from agent.environment import SHOWN as IMPORTED
 from agent.environment import machine_of
@@ -52,7 +53,7 @@ def reproduce(asked: Reproduce) -> int:
     scratch, began = _scratch(run), time.monotonic()
     found = asyncio.run(_reproduced(state, nodes, settings, RunFolder(run), scratch, packages))
     # what came out otherwise is kept, to be looked into
-    for folder in [scratch] if found.good else [scratch / name for name in ("data", "cache", "control")]:
+    for folder in [scratch] if found.good else [scratch / name for name in ("data", "cache", "control", "code")]:
         shutil.rmtree(folder, ignore_errors=True)
     kept, seconds = None if found.good else str(scratch), time.monotonic() - began
     answer({"good": found.good, "counts": counts(found), "unlike": found.unlike, "left_out": found.left_out,
@@ -77,6 +78,9 @@ async def _reproduced(
             secret=(*files_of(sources), run.labels), scorers=copy.scorers,
             subjects=subjects_of(settings, scratch, replay=True))
         executor.packages = packages
+        if settings.code.repository is not None:
+            await asyncio.to_thread(shutil.copytree, run.root / "code", scratch / "code", symlinks=True)
+            executor.repository = await asyncio.to_thread(opened, settings, copy)
         place = Place(run, copy, executor, settings.sandbox.timeout, datasets, settings.subjects)
         return await reproduce_nodes(
             state, [state.nodes[name] for name in names], place, unlike=unlike(state, settings),

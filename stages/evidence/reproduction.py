@@ -26,6 +26,7 @@ from sandbox.datasets import Sources, materialise
 from sandbox.errors import DatasetError
 from sandbox.formulas import keep
 from sandbox.job import Artifacts, Executor, Job
+from sandbox.repository.cells import unsealed
 from sandbox.results import failure_of
 from sandbox.scorers import copy_frozen
 from sandbox.scoring import score_sealed
@@ -157,6 +158,7 @@ async def _again(state: RunState, node: Node, place: Place) -> NodeReproduction:
         return again
     try:
         tests = await asyncio.to_thread(score_sealed, folder, place.scratch.labels, seed=node.seed)
+        tests += await asyncio.to_thread(unsealed, folder, None)
         tests += await place.executor.evaluate(folder, seed=node.seed, sealed=outcome.sealed)
     except Exception as error:  # noqa: BLE001  a worker's edge: whatever comes of what the code left is the node's
         return again.model_copy(update={"failure": "its test predictions cannot be scored: "

@@ -119,6 +119,13 @@ def test_a_study_of_a_repository_is_killed_twice_and_comes_to_its_paper(tmp_path
     assert {one.split for one in tests} == {"test"} and {one.grade for one in tests} == {"logged"}
     assert state.released is not None and state.released.released
     assert scientist("audit", str(run)).returncode == 0
+    printed = re.search(r"\d\.\d{3}", next(line for line in (run / "paper" / "results.tex").read_text().splitlines()
+                                          if "test/fit/quality/flat.pm" in line))
+    assert printed is not None
+    traced = scientist("trace", str(run), printed[0]).stdout
+    assert '"score": secret' in traced and "train.py:21" in traced and "sealed/test_metric__fit__flat.json" in traced
+    again = scientist("reproduce", str(run), "--limit", "1")
+    assert again.returncode == 0, again.stdout + again.stderr
     asked = before_the_end(run)
     assert len(asked) > 5 and not [text for text in asked if re.search(LEAK, text)]
     output = [path.read_text() for path in run.rglob("stdout.txt")]
