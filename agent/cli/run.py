@@ -72,6 +72,8 @@ def run(asked: Run) -> int:
     plan = None if asked.plan is None else read_plan(asked.plan)
     if plan is not None and settings.code.repository is not None:
         plan = with_reasons(plan)
+        if not settings.code.as_command.seeded:
+            say("--command has no {seed}: runs of an arm differ by chance alone, or not at all")
     if plan is not None and asked.plan is not None:
         check_plan(plan, asked.plan, chosen, settings)
     if settings.code.repository is not None:
