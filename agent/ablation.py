@@ -20,6 +20,7 @@ from models.failover import open_backend
 from record.errors import WrongUse
 from record.events.repository import CodeTaken, EnvironmentBuilt
 from record.expected import parse_expected
+from record.fold.apply import fold
 from record.fold.facts import CodeState
 from record.fold.state import RunState
 from record.lock import hold
@@ -27,6 +28,7 @@ from record.log import EventLog, Listener
 from record.network import on_network
 from record.nouns.repository import Command
 from record.prompts import keep as keep_prompt
+from record.reading import read_events
 from sandbox.executor import LocalExecutor
 from sandbox.isolation.probe import describe_isolation
 from sandbox.isolation.processes import kill_orphans
@@ -98,9 +100,17 @@ def ablate(order: Order, settings: Settings, folder: Path, *, listener: Listener
             write_report(log.state.code, folder)
             return log.state
     except WrongUse:
-        if made:
+        if made and not _worked_on(folder):
             shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def _worked_on(folder: Path) -> bool:
+    """Whether a run was made or an answer paid for: that is gone on with, whatever ended it."""
+    if not (folder / LOG).exists():
+        return False
+    state = fold(read_events(folder / LOG))
+    return bool(state.code.runs or state.answers)
 
 
 @dataclass
@@ -122,12 +132,13 @@ class _Study:
             self.settings.search.num_workers, folder / "views", labels=folder / "labels", cache=folder / "cache",
             settings=self.settings.sandbox.model_copy(update={"pool": 0}))
         try:
-            check_ground(self._environment(mirror, taken).ground, executor.config)
+            environment = self._environment(mirror, taken)
+            check_ground(environment.ground, executor.config)
             runs = Runs(self.log, executor, mirror, folder, self.order.timeout, self.settings.sandbox.device,
                         self.order.resume)
             asking = Asking(models_of(self.settings, self.log, partial(keep_prompt, folder)), self.log)
             command = await self._command(mirror.texts(taken.tree), asking)
-            await self._study(runs, Setup(taken.tree, command, self._environment(mirror, taken)), asking)
+            await self._study(runs, Setup(taken.tree, command, environment), asking)
         finally:
             await executor.close()
             mirror.forget_checkouts()
@@ -159,8 +170,10 @@ class _Study:
         return known
 
     def _environment(self, mirror: Mirror, taken: CodeTaken) -> Environment:
+        built = self.code.environment
         environment = environment_for(mirror.texts(taken.tree), self.settings.sandbox, python=self.order.python,
-                                      mounts={name: Path(path) for name, path in self.order.mounts})
+                                      mounts={name: Path(path) for name, path in self.order.mounts},
+                                      known=built.packages if built is not None else {})
         if self.code.environment is None:
             self.log.append(EnvironmentBuilt(
                 how=environment.how, python=environment.version, packages=dict(environment.packages),

@@ -14,7 +14,7 @@ from record.nouns.cells import Cell
 from record.nouns.data import DataPlan
 from record.nouns.frozen import Frozen, Scalar
 from record.nouns.repository import Command, Edit
-from record.source import ENTRY
+from record.source import ENTRY, file_of
 
 CODE = "code.json"
 TOLD = '''"""Each cell is one run of the command in code.json, in the repository as arms/<arm>.json changes it.
@@ -54,7 +54,7 @@ def program_of(plan: DataPlan, code: Code, edits: Mapping[str, tuple[Edit, ...]]
     """The files of the program that measures every arm of a plan."""
     arms = {arm.name: ArmCode(words=arm.words, edits=(edits or {}).get(arm.name, ())) for arm in plan.arms}
     return {ENTRY: TOLD, CODE: code.model_dump_json(indent=1) + "\n",
-            **{file_of(name): one.model_dump_json(indent=1) + "\n" for name, one in arms.items()}}
+            **{file_of(name, ".json"): one.model_dump_json(indent=1) + "\n" for name, one in arms.items()}}
 
 
 def code_in(source: Mapping[str, str]) -> Code | None:
@@ -64,13 +64,8 @@ def code_in(source: Mapping[str, str]) -> Code | None:
 
 def arm_in(source: Mapping[str, str], arm: str) -> ArmCode:
     """What makes an arm; the repository as it is where the program has no file for it."""
-    text = source.get(file_of(arm))
+    text = source.get(file_of(arm, ".json"))
     return ArmCode() if text is None else ArmCode.model_validate_json(text)
-
-
-def file_of(arm: str) -> str:
-    """Where an arm's words and edits lie."""
-    return f"arms/{arm.replace('-', '_')}.json"
 
 
 OUT = "out"

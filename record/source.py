@@ -109,12 +109,16 @@ def visible_files(
     All but the plots, and of `arms/` not those of other arms, where the program is split so; what an arm reads shows
     its file too. What a cell does not see cannot change what it measures.
     """
-    seen = {file_of(arm), file_of(reads.get(arm, arm))}
-    hidden = {file_of(other) for other in arms} - seen
-    return {name: text for name, text in source.items()
-            if name != PLOTS and re.sub(r"^(arms/.*)\.json$", r"\1.py", name) not in hidden}
+    seen = {arm, reads.get(arm, arm)}
+    hidden = _files_of(arms) - _files_of(seen) | {PLOTS}
+    return {name: text for name, text in source.items() if name not in hidden}
 
 
-def file_of(arm: str) -> str:
+def _files_of(arms: Iterable[str]) -> set[str]:
+    """Where the code of arms may lie: Python, or what makes an arm of a repository (`record.repository_source`)."""
+    return {file_of(arm, ending) for arm in arms for ending in (".py", ".json")}
+
+
+def file_of(arm: str, ending: str = ".py") -> str:
     """Where an arm's own code lies."""
-    return f"arms/{arm.replace('-', '_')}.py"
+    return f"arms/{arm.replace('-', '_')}{ending}"

@@ -64,8 +64,10 @@ def wanted_in(texts: Mapping[str, str]) -> list[Requirement]:
 
 def environment_for(
     texts: Mapping[str, str], settings: SandboxSettings, *, python: str = "", mounts: Mapping[str, Path] | None = None,
+    known: Mapping[str, str] | None = None,
 ) -> Environment:
     """What its commands run with; `python` is an interpreter or the prefix of a conda environment, taken as it is.
+    `known`: packages that were installed beside before, which are taken again in these versions.
 
     Raises `RepositoryError` where that is none, `ExecutorError` where it does not run.
     """
@@ -82,7 +84,8 @@ def environment_for(
     environment = replace(environment, deviations=others)
     if python or not lacking:
         return replace(environment, deviations=(*others, *(Deviation(wanted=str(one), found="") for one in lacking)))
-    return with_packages(environment, [str(one) for one in lacking], settings)
+    words = [f"{name}=={version}" for name, version in (known or {}).items()] or [str(one) for one in lacking]
+    return with_packages(environment, words, settings)
 
 
 def with_packages(environment: Environment, words: Iterable[str], settings: SandboxSettings) -> Environment:

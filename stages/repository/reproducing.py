@@ -34,7 +34,6 @@ SEEDS = (0, 1, 2)
 """Of the baseline."""
 
 
-
 @dataclass
 class Reproduction:
     """Brings a repository's command to run and checks what it gives."""
@@ -191,4 +190,3 @@ def of_model(choice: CommandChoice | None, scale: float) -> CommandFound:
 
 def _last(deviations: Sequence[Deviation]) -> str:
     return deviations[-1].found if deviations else "unknown"
-

@@ -13,10 +13,15 @@ from typing import Any
 
 import pytest
 
+from agent.ablation import LOG, Order
+from agent.ablation import ablate as work
+from agent.settings import Settings
 from record.fold.apply import fold
 from record.nouns.repository import CommandRun
 from record.reading import read_events
+from sandbox.errors import RepositoryError
 from sandbox.isolation.probe import probed
+from stages.repository.ablating import Ablation
 from tests.repositories import FILES, git, repository
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not probed().on, reason="bubblewrap does not work here")]
@@ -172,6 +177,17 @@ def test_what_cannot_be_reproduced_is_told(
     ran = ablate(code, *words, "--reproduce-only", "--out", tmp_path / "out")
     found = told(tmp_path / "out")["baseline"]
     assert (found["verdict"], ran.returncode) == (verdict, 5 if verdict == "failed" else 0) and why in found["why"]
+
+
+def test_what_was_run_stays_whatever_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(_: Ablation) -> None:
+        raise RepositoryError("git write-tree failed")
+
+    monkeypatch.setattr(Ablation, "ablate", broken)
+    order = Order(repository=str(repository(tmp_path / "code")), metric=METRIC[1])
+    with pytest.raises(RepositoryError):
+        work(order, Settings(), tmp_path / "out", listener=lambda event, state: None)
+    assert len(fold(read_events(tmp_path / "out" / LOG)).code.runs) == 4
 
 
 def test_uncommitted_work_and_a_program_without_seeds(tmp_path: Path) -> None:
