@@ -44,6 +44,7 @@ from sandbox.executor import LocalExecutor
 from sandbox.hub import HubOffers
 from sandbox.packages.of_run import RunPackages, again
 from sandbox.packages.store import Overlay
+from sandbox.repository.cells import Repository
 from sandbox.scorers import scorers_of
 from search.signals import Signals
 from stages.bench import Bench, SameFaultError, limit, note_time
@@ -97,9 +98,10 @@ class Process:
             subjects=subjects_of(self.settings, self.folder.root))
         if self.log.state.version == 1:  # a paper that is only written again needs none
             executor.packages = again(self.log.state.installed, self.folder.packages, self.settings.sandbox)
+        repository: Repository | None = None
         if self.settings.code.repository is not None:
-            executor.repository = await asyncio.to_thread(opened, self.settings, self.folder)
-        bench = self._bench(executor)
+            repository = executor.repository = await asyncio.to_thread(opened, self.settings, self.folder)
+        bench = self._bench(executor, repository)
         research = Research(bench)
         try:
             note_time(bench)
@@ -120,8 +122,8 @@ class Process:
         finally:
             await research.close()
             await executor.close()
-            if executor.repository is not None:
-                executor.repository.mirror.forget_checkouts()
+            if repository is not None:
+                repository.mirror.forget_checkouts()
         if not done and self.log.state.phase != "done":
             return self._end(INTERRUPTED, f"{self.asked_by}; go on with 'scientist resume'")
         return self._end(*ending_of(self.log.state))
@@ -130,7 +132,7 @@ class Process:
         self.log.append(Ended(exit_code=code, reason=reason))
         return code
 
-    def _bench(self, executor: LocalExecutor) -> Bench:
+    def _bench(self, executor: LocalExecutor, repository: Repository | None) -> Bench:
         settings = self.settings
 
         def equip(overlay: Overlay) -> None:
@@ -145,7 +147,7 @@ class Process:
                 self.backend, self.log, settings.models, time.monotonic,
                 retry=Retry(settings.models, self.log.append, self._seconds_left), budget=budget,
                 keep=partial(prompts.keep, self.folder.root)),
-            budget=budget, code=code_for(settings, executor.repository),
+            budget=budget, code=code_for(settings, repository),
             expected=parse_expected(settings.code.expect) if settings.code.expect else None,
             node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit,
             seconds_left=self._seconds_left, device=executor.device,
