@@ -10,8 +10,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -103,30 +103,32 @@ class Process:
             repository = executor.repository = await asyncio.to_thread(opened, self.settings, self.folder)
         bench = self._bench(executor, repository)
         research = Research(bench)
-        try:
-            note_time(bench)
-            async with self._attended(bench):
-                done = await run_graph(self._steps(bench, research), lambda: self.log.state)
-        except (PlanError, PackageError, BaselineError) as error:
-            return self._end(WRONG_USE, str(error))
-        except (NothingWorkedError, flow.NoDraftError) as error:
-            return self._end(NOT_RELEASED, str(error))
-        except SameFaultError as error:
-            return self._end(FAILED, str(error))
-        except (ProviderDown, BudgetSpent, SubjectDown) as error:
-            return self._end(INTERRUPTED, str(error))
-        except asyncio.CancelledError:
-            if not self.signals.stop.is_set():
-                raise
-            return self._end(INTERRUPTED, f"{self.asked_by}; work in flight was dropped")
-        finally:
-            await research.close()
-            await executor.close()
-            if repository is not None:
-                repository.mirror.forget_checkouts()
-        if not done and self.log.state.phase != "done":
-            return self._end(INTERRUPTED, f"{self.asked_by}; go on with 'scientist resume'")
-        return self._end(*ending_of(self.log.state))
+        with self._signalled():
+            try:
+                note_time(bench)
+                async with self._watched(bench):
+                    done = await run_graph(self._steps(bench, research), lambda: self.log.state)
+            except (PlanError, PackageError, BaselineError) as error:
+                return self._end(WRONG_USE, str(error))
+            except (NothingWorkedError, flow.NoDraftError) as error:
+                return self._end(NOT_RELEASED, str(error))
+            except SameFaultError as error:
+                return self._end(FAILED, str(error))
+            except (ProviderDown, BudgetSpent, SubjectDown) as error:
+                return self._end(INTERRUPTED, str(error))
+            except asyncio.CancelledError:
+                if not self.signals.stop.is_set():
+                    raise
+                return self._end(INTERRUPTED, f"{self.asked_by}; work in flight was dropped")
+            finally:
+                self.main = None  # from here on nobody cancels: what is closed is closed whole
+                await research.close()
+                await executor.close()
+                if repository is not None:
+                    repository.mirror.forget_checkouts()
+            if not done and self.log.state.phase != "done":
+                return self._end(INTERRUPTED, f"{self.asked_by}; go on with 'scientist resume'")
+            return self._end(*ending_of(self.log.state))
 
     def _end(self, code: int, reason: str) -> int:
         self.log.append(Ended(exit_code=code, reason=reason))
@@ -185,14 +187,14 @@ class Process:
 
     # --- attention to the outside -----------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def _attended(self, bench: Bench) -> AsyncGenerator[None]:
-        """While inside: commands are taken, the clock is watched, one signal stops gently and the second at once."""
+    @contextmanager
+    def _signalled(self) -> Generator[None]:
+        """While inside: one signal stops gently, the second at once; while things are closed, none does."""
         loop = asyncio.get_running_loop()
 
         def interrupted() -> None:
-            if self.signals.stop.is_set() and self.main is not None:
-                self.main.cancel()
+            if self.signals.stop.is_set():
+                self._drop()
             self._stop("interrupted")
 
         # SIGUSR1 is what SLURM is asked to send in advance
@@ -205,6 +207,15 @@ class Process:
             handlers.clear()
         for number, handler in handlers.items():
             loop.add_signal_handler(number, handler)
+        try:
+            yield
+        finally:
+            for number in handlers:
+                loop.remove_signal_handler(number)
+
+    @asynccontextmanager
+    async def _watched(self, bench: Bench) -> AsyncGenerator[None]:
+        """While inside: commands are taken, and the clock is watched."""
         watch = asyncio.ensure_future(self._watch(bench))
         try:
             yield
@@ -212,8 +223,6 @@ class Process:
             watch.cancel()
             with suppress(asyncio.CancelledError):
                 await watch
-            for number in handlers:
-                loop.remove_signal_handler(number)
 
     async def _watch(self, bench: Bench) -> None:
         def asked_to_stop() -> None:
@@ -239,7 +248,11 @@ class Process:
 
     def _stop(self, why: str) -> None:
         """Ask to stop; what still runs after the grace is dropped (a resumed run does it again)."""
-        if not self.signals.stop.is_set() and self.main is not None:
+        if not self.signals.stop.is_set():
             self.asked_by = why
-            asyncio.get_running_loop().call_later(self.settings.search.grace + 5.0, self.main.cancel)
+            asyncio.get_running_loop().call_later(self.settings.search.grace + 5.0, self._drop)
         self.signals.stop.set()
+
+    def _drop(self) -> None:
+        if self.main is not None:
+            self.main.cancel()

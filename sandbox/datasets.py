@@ -89,9 +89,9 @@ Source = Bundled | OwnData | OfRepository
 Sources = Mapping[str, Source]
 
 
-def registry(own: Iterable[DataSpec] = (), limit: int = DATA_BYTES) -> dict[str, Source]:
+def registry(own: Iterable[DataSpec] = (), limit: int = DATA_BYTES) -> dict[str, Bundled | OwnData]:
     """Every dataset that can be had, by name; reads nothing. `limit` is in bytes. Raises `DatasetError`."""
-    sources: dict[str, Source] = {source.name: source for source in BUNDLED}
+    sources: dict[str, Bundled | OwnData] = {source.name: source for source in BUNDLED}
     for spec in own:
         if spec.name in sources:
             raise DatasetError(f"data {spec.name!r}: a bundled dataset has that name; give another name")

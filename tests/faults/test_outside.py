@@ -25,9 +25,10 @@ from record.fold.state import RunState
 from record.lock import RunLockedError, hold
 from record.log import EventLog, Listener
 from record.reading import RecordError, read_events, read_state
-from tests.faults.served import resume, served_settings, start, studying
+from tests.faults.served import answer_to, resume, served_settings, start, studying
 from tests.kept_executions import kept_executions
-from tests.models.openai_server import OpenAIServer, Step, content, status
+from tests.models.openai_server import OpenAIServer, Step, content, status, tool
+from tests.stages.small_study import small_model
 
 pytestmark = [
     pytest.mark.slow,
@@ -121,7 +122,11 @@ def test_a_second_interrupt_ends_the_run_at_once_and_two_processes_do_not_work_o
         time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)
 
-    with OpenAIServer(studying(noted)) as server:
+    def slowly(_: int, body: dict[str, Any]) -> Step:
+        answer = answer_to(body, noted, small_model())
+        return tool(answer | {"code": f"import time\ntime.sleep(20)\n{answer['code']}"} if "code" in answer else answer)
+
+    with OpenAIServer(slowly) as server:
         assert start(tmp_path, "run", served_settings(server.url), noted, listen) == 130
     assert time.monotonic() - sent[0] < 3
     assert "work in flight was dropped" in reason(tmp_path / "run")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -154,15 +155,16 @@ async def test_two_run_at_once_and_no_more(executor: LocalExecutor, tmp_path: Pa
 
 
 def test_what_outlived_its_program_is_found(tmp_path: Path) -> None:
-    import subprocess
-
     cache = tmp_path / "cache"
-    left = subprocess.Popen(["sleep", "63"], env={
-        **os.environ, "SCIENTIST_CACHE": str(cache), "PYTHONHASHSEED": "0"}, start_new_session=True)
-    try:
-        assert kill_orphans(cache) == [left.pid] and not _running("sleep 63")
-    finally:
-        left.kill()
+    with subprocess.Popen(["sleep", "63"], start_new_session=True,
+                          env={**os.environ, "SCIENTIST_CACHE": str(cache), "PYTHONHASHSEED": "0"}) as left:
+        try:
+            found, until = list[int](), time.monotonic() + 5
+            while not found and time.monotonic() < until:  # before its exec it has this program's environment
+                found = kill_orphans(cache)
+            assert found == [left.pid] and not _running("sleep 63")
+        finally:
+            left.kill()
 
 
 def _running(words: str) -> bool:
