@@ -144,7 +144,7 @@ def lines_that_write(run: Path, state: RunState, key: str) -> tuple[Place, ...]:
     split, _, rest = key.partition("/")
     mirror = Mirror(run / "code" / "mirror")
     arm = arm_of(rest.split("/")[2].partition(".")[0]) if rest.count("/") >= 2 else ""
-    tree = mirror.edited(code.tree, arm_in(source, arm).edits)
+    tree = mirror.patched(code.tree, arm_in(source, arm).patch)
     metric = parse_metric(code.test_metric if split == "test" and code.test_metric else code.command.metric)
     words = [re.split(r"[(\[\\]", metric.name)[0].strip()] if metric.kind == "stdout" else [
         metric.name.rpartition(".")[2], PurePosixPath(metric.place).name]

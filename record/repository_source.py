@@ -1,7 +1,8 @@
 """A node's source where its cells are runs of a repository's command: what is run, and what makes each arm of it.
 
-`code.json` says what is run, `arms/<arm>.json` with which words and edits. A cell sees the file of its own arm alone
-(`record.source.visible_files`), so that another arm's change leaves its key as it is.
+`code.json` says what is run, `arms/<arm>.json` with which words, and `arms/<arm>.diff` in which files: git's unified diff
+from the tree that `code.json` names. A cell sees the files of its own arm alone (`record.source.visible_files`), so that
+another arm's change leaves its key as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pydantic import Field
 from record.nouns.cells import Cell
 from record.nouns.data import DataPlan
 from record.nouns.frozen import Frozen, Scalar
-from record.nouns.repository import Command, Edit
+from record.nouns.repository import Command
 from record.source import ENTRY, file_of
 
 CODE = "code.json"
@@ -28,7 +29,7 @@ class ArmCode(Frozen):
     """What makes an arm of the repository."""
 
     words: tuple[str, ...] = Field(default=(), description="added to the command: options, or overrides key=value")
-    edits: tuple[Edit, ...] = ()
+    patch: str = Field(default="", exclude=True, description="from the files that all arms start from; a file beside")
 
 
 class Code(Frozen):
@@ -50,11 +51,17 @@ class Code(Frozen):
         return (*arm.words, *self.levels.get(cell.level, ()), *(word for text in own for word in text.split()))
 
 
-def program_of(plan: DataPlan, code: Code, edits: Mapping[str, tuple[Edit, ...]] | None = None) -> dict[str, str]:
-    """The files of the program that measures every arm of a plan."""
-    arms = {arm.name: ArmCode(words=arm.words, edits=(edits or {}).get(arm.name, ())) for arm in plan.arms}
-    return {ENTRY: TOLD, CODE: code.model_dump_json(indent=1) + "\n",
-            **{file_of(name, ".json"): one.model_dump_json(indent=1) + "\n" for name, one in arms.items()}}
+def program_of(
+    plan: DataPlan, code: Code, patches: Mapping[str, str] | None = None, *, more: Mapping[str, ArmCode] | None = None,
+) -> dict[str, str]:
+    """The files of the program that measures every arm of a plan, and more of its own."""
+    arms = {arm.name: ArmCode(words=arm.words, patch=(patches or {}).get(arm.name, "")) for arm in plan.arms}
+    files = {ENTRY: TOLD, CODE: code.model_dump_json(indent=1) + "\n"}
+    for name, one in {**arms, **(more or {})}.items():
+        files[file_of(name, ".json")] = one.model_dump_json(indent=1) + "\n"
+        if one.patch:
+            files[file_of(name, ".diff")] = one.patch
+    return files
 
 
 def code_in(source: Mapping[str, str]) -> Code | None:
@@ -64,8 +71,9 @@ def code_in(source: Mapping[str, str]) -> Code | None:
 
 def arm_in(source: Mapping[str, str], arm: str) -> ArmCode:
     """What makes an arm; the repository as it is where the program has no file for it."""
-    text = source.get(file_of(arm, ".json"))
-    return ArmCode() if text is None else ArmCode.model_validate_json(text)
+    words = source.get(file_of(arm, ".json"))
+    made = ArmCode() if words is None else ArmCode.model_validate_json(words)
+    return made.model_copy(update={"patch": source.get(file_of(arm, ".diff"), "")})
 
 
 OUT = "out"

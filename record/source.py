@@ -51,8 +51,9 @@ def check_program(files: Mapping[str, str]) -> None:
 
 
 def code_of(files: Mapping[str, str]) -> dict[str, str]:
-    """The Python files that run as the experiment, its entry first."""
-    names = sorted((path for path in files if path.endswith(".py") and path != PLOTS), key=lambda one: one != ENTRY)
+    """The Python files that run as the experiment, its entry first; of a repository's study what changes its files."""
+    names = sorted((path for path in files if path.endswith((".py", ".diff")) and path != PLOTS),
+                   key=lambda one: one != ENTRY)
     return {path: files[path] for path in names}
 
 
@@ -71,8 +72,8 @@ def setups_of(files: Mapping[str, str]) -> dict[str, Scalar]:
     file assigns twice."""
     found: dict[str, Scalar] = {}
     unclear = set[str]()
-    for text in code_of(files).values():
-        own = constants_of(text)
+    for path, text in code_of(files).items():
+        own = constants_of(text) if path.endswith(".py") else {}
         unclear |= {name for name, value in own.items() if name in found and found[name] != value}
         found = own | found
     return {name: value for name, value in found.items() if name not in unclear}
@@ -116,7 +117,7 @@ def visible_files(
 
 def _files_of(arms: Iterable[str]) -> set[str]:
     """Where the code of arms may lie: Python, or what makes an arm of a repository (`record.repository_source`)."""
-    return {file_of(arm, ending) for arm in arms for ending in (".py", ".json")}
+    return {file_of(arm, ending) for arm in arms for ending in (".py", ".json", ".diff")}
 
 
 def file_of(arm: str, ending: str = ".py") -> str:

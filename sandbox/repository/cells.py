@@ -87,7 +87,7 @@ class CommandWorker:
         code, arm = code_in(self.job.source), arm_in(self.job.source, cell.arm)
         assert code is not None
         mirror = self.repository.mirror
-        tree = await asyncio.to_thread(mirror.edited, code.tree, arm.edits)
+        tree = await asyncio.to_thread(mirror.patched, code.tree, arm.patch)
         place.parent.mkdir(parents=True, exist_ok=True)
         kept = await asyncio.to_thread(mirror.checkout, tree, place)
         metrics = [parse_metric(one, OUT) for one in (code.command.metric, code.test_metric) if one]

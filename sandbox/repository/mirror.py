@@ -154,6 +154,19 @@ class Mirror:
             made[edit.path] = changed(before, edit)
         return self.with_files(tree, made)
 
+    def patched(self, tree: str, patch: str) -> str:
+        """The tree that a unified diff of git (`difference`) makes of another. Raises `RepositoryError`."""
+        if not patch:
+            return tree
+        with tempfile.TemporaryDirectory(dir=self.folder) as place:
+            index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
+            self._git("read-tree", tree, **index)
+            try:
+                self._run(["apply", "--cached", "--whitespace=nowarn", "-"], patch.encode(), index)
+            except RepositoryError as error:
+                raise RepositoryError(f"the patch does not fit the files that it is made for: {error}") from None
+            return self._git("write-tree", **index).strip()
+
     def with_files(self, tree: str, files: Mapping[str, str]) -> str:
         """The tree with these texts in place of what it has, or beside it."""
         modes = {path: one.mode for path, one in self.listing(tree).items()}
@@ -173,7 +186,8 @@ class Mirror:
 
     def difference(self, before: str, after: str) -> str:
         """A unified diff of two trees."""
-        return self._git("diff", "--no-color", "--no-ext-diff", "--no-textconv", before, after)
+        return self._git("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--text", "--full-index", "--no-renames",
+                         "--src-prefix=a/", "--dst-prefix=b/", before, after)
 
     def checkout(self, tree: str, folder: Path) -> Path:
         """Put the files of a tree into a new folder; what is large is linked to `large`, which must be seen there.

@@ -89,7 +89,11 @@ def test_an_edit_changes_one_place_and_equal_files_are_one_tree(code: Path, tmp_
     tree = mirror.edited(taken.tree, [edit, Edit(path="notes/a.txt", new="hello\n")])
     assert mirror.texts(tree)["notes/a.txt"] == "hello\n" and "1e-2 * np.eye" in mirror.texts(tree)["train.py"]
     assert mirror.edited(tree, [Edit(path="train.py", old="1e-2 * np.eye", new="1e-3 * np.eye")]) != taken.tree
-    assert "+hello" in mirror.difference(taken.tree, tree) and mirror.edited(taken.tree, []) == taken.tree
+    patch = mirror.difference(taken.tree, tree)
+    assert "+hello" in patch and mirror.edited(taken.tree, []) == mirror.patched(taken.tree, "") == taken.tree
+    assert mirror.patched(taken.tree, patch) == tree
+    with pytest.raises(RepositoryError, match="the patch does not fit the files that it is made for"):
+        mirror.patched(tree, patch)
     commit = mirror.commit(tree, taken.commit, "mended")
     assert commit == mirror.commit(tree, taken.commit, "mended")
     for old, times in (("np", "occurs"), ("nowhere", "occurs 0 times")):
