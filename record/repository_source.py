@@ -1,8 +1,8 @@
 """A node's source where its cells are runs of a repository's command: what is run, and what makes each arm of it.
 
-`code.json` says what is run, `arms/<arm>.json` with which words, and `arms/<arm>.diff` in which files: git's unified diff
-from the tree that `code.json` names. A cell sees the files of its own arm alone (`record.source.visible_files`), so that
-another arm's change leaves its key as it is.
+`code.json` says what is run, `arms/<arm>.json` with which words, and `arms/<arm>.diff` in which files: git's unified
+diff from the tree that `code.json` names. A cell sees the files of its own arm alone (`record.source.visible_files`),
+so that another arm's change leaves its key as it is.
 """
 
 from __future__ import annotations

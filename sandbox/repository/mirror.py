@@ -186,8 +186,8 @@ class Mirror:
 
     def difference(self, before: str, after: str) -> str:
         """A unified diff of two trees."""
-        return self._git("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--text", "--full-index", "--no-renames",
-                         "--src-prefix=a/", "--dst-prefix=b/", before, after)
+        return self._git("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--text", "--full-index",
+                         "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", before, after)
 
     def checkout(self, tree: str, folder: Path) -> Path:
         """Put the files of a tree into a new folder; what is large is linked to `large`, which must be seen there.
