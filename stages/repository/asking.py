@@ -43,13 +43,12 @@ from sandbox.repository.trace import Trace
 from stages.bench import numbered
 from stages.repository.code import Code, Definition, code_in
 from stages.repository.commands import candidates, script_of, with_seed, wrong_options
+from stages.repository.context import around, configured
 from stages.repository.inventory import Inventory
 from stages.repository.options import options_in
 from stages.repository.runs import Setup
 from stages.repository.scope import changed_symbols, patch_scope
 
-AROUND = 40
-"""Lines around a place that are shown."""
 MOST_FILES, MOST_LINES = 4, 40
 """What a patch may change."""
 TURNS = 2
@@ -98,7 +97,7 @@ class Asking:
                 words=setup.command.argv, metric=setup.command.metric, signature=signature, output=run.stdout_tail,
                 python=have.version, files=tuple(sorted(texts)), complaints=complaints,
                 packages=tuple(f"{one.name} {packages.get(one.name, 'is not there')}" for one in wanted_in(texts)),
-                shown=(*named_in(run.stdout_tail, texts), *_configured(setup.command, texts)),
+                shown=(*named_in(run.stdout_tail, texts), *_configuration(setup.command, texts)),
                 tried=tuple(TriedRepair(reason=one.repair.reason, kept=one.kept, then=one.then) for one in tried)),
                 then="the baseline is given up")
             if answer is None or answer.repair is None:
@@ -149,7 +148,7 @@ class Asking:
             answer = await ask.usable(PATCH, PatchInputs(
                 part=part.name, where=f"{part.path}:{part.line}", why=part.why, tried=tuple(tried),
                 complaints=complaints,
-                shown=(_around(part.path, part.line, texts),), callers=_callers(part, code)),
+                shown=(around(part.path, part.line, texts),), callers=_callers(part, code)),
                 then="the part is not measured")
             if answer is None or not answer.edits:
                 return None, "no change" if answer is None else answer.what
@@ -180,7 +179,7 @@ def named_in(output: str, texts: Mapping[str, str]) -> tuple[Shown, ...]:
     places = dict(pair for pair in found if pair[0] in texts)
     named = (one[1] for one in re.finditer(r"[('\"](?:/experiment/)?([\w./-]+\.\w+)[)'\"]", output))
     others = dict.fromkeys(name for name in named if name in texts and name not in places)
-    return (*(_around(path, line, texts) for path, line in list(places.items())[::-1][:4]),
+    return (*(around(path, line, texts) for path, line in list(places.items())[::-1][:4]),
             *(Shown(path=path, text=texts[path][:12_000], whole=len(texts[path]) <= 12_000)
               for path in list(others)[:2]))
 
@@ -270,20 +269,13 @@ def _applied(edits: Sequence[Edit], texts: Mapping[str, str]) -> dict[str, str]:
 # --- what is shown ----------------------------------------------------------------------------------------------------
 
 
-def _around(path: str, line: int, texts: Mapping[str, str]) -> Shown:
-    lines = texts.get(path, "").splitlines(keepends=True)
-    first = max(0, line - 1 - AROUND)
-    shown = lines[first:line + AROUND]
-    return Shown(path=path, text="".join(shown), first=first + 1, whole=len(shown) == len(lines))
-
-
 def _callers(part: Part, code: Code) -> tuple[Shown, ...]:
     """Places outside of its own file where its name is used."""
     name = re.compile(rf"\b{re.escape(part.symbol.rpartition('.')[2] if '.' not in part.symbol else part.name)}\b")
     found = [(path, at) for path, text in code.texts.items() if path.endswith(".py") and path != part.path
              for at, line in enumerate(text.splitlines(), 1) if name.search(line) and not line.startswith(
                  ("from ", "import "))]
-    return tuple(_around(path, at, code.texts) for path, at in list(dict(found).items())[:3])
+    return tuple(around(path, at, code.texts) for path, at in list(dict(found).items())[:3])
 
 
 def _excerpt(part: Part, texts: Mapping[str, str]) -> str:
@@ -295,11 +287,9 @@ def _excerpt(part: Part, texts: Mapping[str, str]) -> str:
     return "".join(lines[:ends]).rstrip() + "\n"
 
 
-def _configured(command: Command, texts: Mapping[str, str]) -> tuple[Shown, ...]:
-    """Configuration files that the command names, or its parsers by default."""
-    defaults = (str(one.value) for one in options_in(code_in(texts)))
-    named = dict.fromkeys(name for name in (*command.argv, *defaults) if name in texts and not name.endswith(".py"))
-    return tuple(Shown(path=path, text=texts[path][:4000], whole=len(texts[path]) <= 4000) for path in list(named)[:2])
+def _configuration(command: Command, texts: Mapping[str, str]) -> tuple[Shown, ...]:
+    return tuple(Shown(path=path, text=texts[path][:4000], whole=len(texts[path]) <= 4000)
+                 for path in configured(command.argv, texts, code_in(texts))[:2])
 
 
 def _added(one: AddedPart, place: Definition) -> Part:
