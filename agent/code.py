@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from agent.data import dataset_of
 from agent.settings import Settings
 from inspector.provenance import Place
+from models.roles.patching import ARM_PATCH
 from record.claims.means import winner
 from record.errors import WrongUse
 from record.expected import parse_expected
@@ -24,6 +25,8 @@ from sandbox.repository.environment import environment_for
 from sandbox.repository.hiding import Hidden
 from sandbox.repository.metric import parse_metric
 from sandbox.repository.mirror import Mirror
+from stages.bench import UserRepository
+from stages.repository.patches import by_words
 
 PLACES = 4
 """Lines of a repository that are shown at most of one number."""
@@ -71,10 +74,10 @@ def check_words(plan: DataPlan, settings: Settings) -> None:
         raise WrongUse(f"the plan's {plan.primary.name} is better when "
                        f"{'higher' if plan.primary.higher_is_better else 'lower'}, and --direction is "
                        f"{code.direction}: make them agree")
-    same = [arm.name for arm in plan.arms if arm.role != "baseline" and not arm.words]
-    if same:
-        raise WrongUse(f"arm {same[0]!r} has no words, so that it would be the repository as it is: say in `words` "
-                       "what makes it")
+    plain = [arm.name for arm in plan.arms if arm.role != "baseline" and not arm.words]
+    if plain and settings.models.candidates(ARM_PATCH)[0].name == "offline":
+        raise WrongUse(f"arm {plain[0]!r} has no words, so that it would be the repository as it is: say in `words` "
+                       "what makes it, or name a model (--model) that makes it by a patch")
 
 
 def with_reasons(plan: DataPlan) -> DataPlan:
@@ -85,7 +88,10 @@ def with_reasons(plan: DataPlan) -> DataPlan:
 
 
 def of_words(settings: Settings, plan: DataPlan) -> Settings:
-    """The settings of a study whose arms are words alone: one program measures them, so that none is searched for."""
+    """The settings of a study of a repository. Where words make all arms one program measures them, and none is
+    searched for; no reference arms of ours are of use."""
+    if not by_words(plan):
+        return settings.model_copy(update={"search": settings.search.model_copy(update={"ladder": False})})
     search, ablated = settings.search, any(arm.role == "ablation" for arm in plan.arms)
     return settings.model_copy(update={"search": search.model_copy(update={
         "num_drafts": 1, "ladder": False, "planned_ablations": 0,
@@ -123,13 +129,15 @@ def opened(settings: Settings, folder: RunFolder) -> Repository:
                       settings.sandbox.device)
 
 
-def code_for(settings: Settings, repository: Repository | None) -> Code | None:
-    """What every cell of the run has in common; None where its experiments are written."""
+def under_study(settings: Settings, repository: Repository | None) -> UserRepository | None:
+    """What stages know of the repository; None where experiments are written."""
     if repository is None:
         return None
     code = settings.code
-    return Code(commit=code.commit, tree=code.tree, command=code.as_command, name="", test_metric=code.test_metric,
-                environment=repository.environment.digest)
+    return UserRepository(
+        Code(commit=code.commit, tree=code.tree, command=code.as_command, name="", test_metric=code.test_metric,
+             environment=repository.environment.digest),
+        repository.mirror, parse_expected(code.expect) if code.expect else None, code.frozen)
 
 
 def lines_that_write(run: Path, state: RunState, key: str) -> tuple[Place, ...]:

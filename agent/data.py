@@ -33,7 +33,7 @@ def sources_of(settings: Settings) -> Sources:
     """Every dataset that a run with these settings can have, by name; reads nothing. Raises `DatasetError`."""
     if settings.code.repository is not None:
         name = dataset_of(settings.code.repository)
-        return {name: OfRepository(name, settings.code.commit, settings.code.tree)}
+        return {name: OfRepository(name, settings.code.commit, settings.code.tree, settings.code.command)}
     return registry(settings.data, settings.sandbox.data_bytes) | HubOffers(settings.sandbox).sources
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from agent.budget import shares_of, subjects_of
-from agent.code import code_for, opened
+from agent.code import opened, under_study
 from agent.data import provided, sources_of
 from agent.environment import environment_text, isolation_text, notice, packages
 from agent.graph import Step, run_graph
@@ -32,7 +32,6 @@ from models.retry import Retry
 from record import prompts
 from record.events.running import Ended, SubjectsAsked
 from record.exchanges import SubjectDown, uses_of
-from record.expected import parse_expected
 from record.fold.state import RunState
 from record.folder import RunFolder, write_file
 from record.keeping import collect
@@ -149,8 +148,7 @@ class Process:
                 self.backend, self.log, settings.models, time.monotonic,
                 retry=Retry(settings.models, self.log.append, self._seconds_left), budget=budget,
                 keep=partial(prompts.keep, self.folder.root)),
-            budget=budget, code=code_for(settings, repository),
-            expected=parse_expected(settings.code.expect) if settings.code.expect else None,
+            budget=budget, repository=under_study(settings, repository),
             node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit,
             seconds_left=self._seconds_left, device=executor.device,
             network=settings.sandbox.network == "on",

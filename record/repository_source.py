@@ -51,13 +51,11 @@ class Code(Frozen):
         return (*arm.words, *self.levels.get(cell.level, ()), *(word for text in own for word in text.split()))
 
 
-def program_of(
-    plan: DataPlan, code: Code, patches: Mapping[str, str] | None = None, *, more: Mapping[str, ArmCode] | None = None,
-) -> dict[str, str]:
-    """The files of the program that measures every arm of a plan, and more of its own."""
-    arms = {arm.name: ArmCode(words=arm.words, patch=(patches or {}).get(arm.name, "")) for arm in plan.arms}
+def program_of(plan: DataPlan, code: Code, arms: Mapping[str, ArmCode] | None = None) -> dict[str, str]:
+    """The files of the program that measures every arm of a plan; without `arms` the plan's words make each."""
     files = {ENTRY: TOLD, CODE: code.model_dump_json(indent=1) + "\n"}
-    for name, one in {**arms, **(more or {})}.items():
+    made = {arm.name: ArmCode(words=arm.words) for arm in plan.arms} if arms is None else arms
+    for name, one in made.items():
         files[file_of(name, ".json")] = one.model_dump_json(indent=1) + "\n"
         if one.patch:
             files[file_of(name, ".diff")] = one.patch

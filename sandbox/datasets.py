@@ -72,6 +72,7 @@ class OfRepository:
     name: str
     commit: str
     tree: str
+    command: str = ""
 
     @property
     def title(self) -> str:
@@ -81,7 +82,7 @@ class OfRepository:
         """What a run records of it: no more than which files they were."""
         return DatasetFacts(name=self.name, title=self.title, source=f"git:{self.commit[:12]}", features=0, classes=0,
                             sizes={}, fingerprint=hashlib.sha256(self.tree.encode()).hexdigest(), seed=seed,
-                            task="none", origin=self.tree,
+                            task="none", origin=self.tree, command=self.command,
                             split_rule="as the repository's own code makes them", form="what its code reads")
 
 

@@ -30,6 +30,7 @@ from sandbox.datasets import Sources, registry
 from sandbox.hub import HubOffers
 from sandbox.job import Executor
 from sandbox.packages.of_run import RunPackages
+from sandbox.repository.mirror import Mirror
 from sandbox.results import failure_of
 from search.settings import RETRY_FACTOR, SearchSettings
 from search.signals import Signals
@@ -37,6 +38,19 @@ from stages.settings import PaperSettings
 
 QUIETEST = 60.0
 """Seconds that an experiment may be silent at least, where no setting says so: imports alone may take ten."""
+
+
+@dataclass(frozen=True)
+class UserRepository:
+    """A user's repository that a study is of."""
+
+    code: Code
+    """What every cell runs, as far as no plan is needed for it."""
+    mirror: Mirror
+    expected: Expected | None = None
+    """What it should give as it is."""
+    frozen: tuple[str, ...] = ()
+    """Patterns of files that no patch may change."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +65,8 @@ class Bench:
     paper: PaperSettings
     node_seconds: float
     budget: Budget | None = None
-    code: Code | None = None
+    repository: UserRepository | None = None
     """The user's repository, whose command the cells run; None: experiments are written."""
-    expected: Expected | None = None
-    """What the repository as it is should give."""
     run_seconds: float = 15 * 3600.0
     """The time limit of the run, of which stages without one of their own take a share."""
     seconds_left: Callable[[], float] = lambda: math.inf

@@ -12,6 +12,7 @@ from models.errors import ContextTooLong, ImagesRefused, ModelConfigError, Model
 from models.prices import in_words as price_in_words
 from models.roles.assessing import FEEDBACK, FeedbackInputs
 from models.roles.coding import CODE, CodeInputs, Study
+from models.roles.patching import ARM_PATCH
 from models.roles.planning import PLAN, AmendedPlan, CatalogueEntry, PlanInputs, SubjectEntry
 from models.roles.protocol import ProtocolReviewInputs
 from models.settings import SubjectSettings
@@ -41,6 +42,7 @@ from stages.paper.citations import check_library
 from stages.planned_tuning import tuning_faults
 from stages.prior_work import common_to, complaint_of, read_prior_work, unanswered, with_omissions
 from stages.protocol import estimands_of, reviewed
+from stages.repository.patches import by_words, patching, shown_of
 from stages.settings import AMENDS, PLANS
 
 UNREADABLE = "the answer before could not be read as a data plan: answer with all its fields, and nothing else"
@@ -80,9 +82,9 @@ async def prepare(bench: Bench) -> None:
             hub=bench.hub.taken(plan) if bench.hub is not None else ()))
 
     await do_work(bench, "prepare", work)
-    if bench.code is not None:
+    if bench.repository is not None:
         seed = bench.state.started.seed if bench.state.started is not None else 0
-        await do_work(bench, "check the repository", lambda _: check_repository(bench, bench.expected, seed))
+        await do_work(bench, "check the repository", lambda _: check_repository(bench, seed))
 
 
 async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
@@ -258,7 +260,11 @@ async def check_room(bench: Bench, study: Study) -> None:
     judged = FeedbackInputs(
         **shared, stage="preliminary", kind="draft", plan="", varies="", code={}, measurements=())
     try:
-        await bench.models.check_room(CODE, code, beside=PROGRAM)
+        if bench.repository is None:
+            await bench.models.check_room(CODE, code, beside=PROGRAM)
+        elif not by_words(study.data_plan):
+            shown = await to_thread(shown_of, bench.repository, study.data_plan)
+            await bench.models.check_room(ARM_PATCH, patching(code, shown), beside=PROGRAM)
         await bench.models.check_room(FEEDBACK, judged, beside=PROGRAM)
     except ContextTooLong as error:
         idea, plan = (len(one.model_dump_json()) for one in (study.idea, study.data_plan))

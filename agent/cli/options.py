@@ -53,6 +53,8 @@ SETTINGS: dict[str, tuple[Any, str]] = {
     "test_metric": _setting("code.test_metric", str | None, "With --code: read as the metric is, and sealed to the "
                             "end.", metavar="SPEC"),
     "expect": _setting("code.expect", str | None, "With --code: what it is known to give, such as 0.83±0.02."),
+    "frozen": _setting("code.frozen", list[str] | None, "With --code: files that no patch may change; may be "
+                       "repeated.", metavar="GLOB"),
     "hide": _setting("code.hide", list[str] | None, "With --code: lines of its output that nobody sees; may be "
                      "repeated.", metavar="REGEX"),
     "python": _setting("code.python", str | None, "With --code: its interpreter or conda environment.",
@@ -67,7 +69,8 @@ SETTINGS: dict[str, tuple[Any, str]] = {
 BUDGET = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
 MODEL = ("model", "base_url", "assignments")
 RUN = (*MODEL, "workers", "gpus", *BUDGET)
-CODE = ("code", "command", "metric", "direction", "test_metric", "expect", "hide", "python", "resume_command", "dirty")
+CODE = ("code", "command", "metric", "direction", "test_metric", "expect", "hide", "frozen", "python", "resume_command",
+        "dirty")
 
 
 class Command:

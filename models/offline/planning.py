@@ -85,7 +85,7 @@ def ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:
 
 def missing_ablations(inputs: MissingAblationsInputs) -> MissingAblations:
     """The parts that the study's claims credit and that nobody measured; none where all were."""
-    if is_of_repository(inputs.data_plan):
+    if is_of_repository(inputs):
         return MissingAblations(why="Arms of a repository are words of its command, and the plan has all of them.")
     study = study_of_idea(inputs.idea)
     done = {one.ablation.name for one in inputs.trials if one.outcome == "measured"}

@@ -40,7 +40,7 @@ def plot(inputs: PlotInputs) -> Plots:
 def figures(inputs: FiguresInputs) -> FigureScript:
     """The final figures of the study, by what was recorded."""
     plan = inputs.data_plan
-    if repository_study.is_of_repository(plan):
+    if repository_study.is_of_repository(inputs):
         return repository_study.figures(inputs)
     measured = {statistic.dataset for statistic in inputs.statistics}
     datasets = [use.name for use in plan.datasets if use.name in measured][:3] or [plan.datasets[0].name]

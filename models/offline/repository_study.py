@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from models.offline.outline import Outline, read_outline
 from models.offline.scripts import render
+from models.roles.coding import Study
 from models.roles.figures import FigurePart, FigureScript, FiguresInputs
 from models.roles.writing import WriteInputs
-from record.nouns.data import DataPlan, arm_of
+from record.nouns.data import arm_of
 
 FIGURE = "arms"
 
 
-def is_of_repository(plan: DataPlan) -> bool:
-    """Whether a plan's arms are words of a repository's command."""
-    return any(arm.words for arm in plan.arms)
+def is_of_repository(study: Study) -> bool:
+    """Whether the cells of a study are runs of a repository's command."""
+    return any(one.command for one in study.facts)
 
 
 def figures(inputs: FiguresInputs) -> FigureScript:

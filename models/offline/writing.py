@@ -86,7 +86,7 @@ def write(inputs: WriteInputs) -> Draft:
 
 def outline(inputs: WriteInputs) -> Outline:
     """The study's paper with the rank of each paragraph. Raises `CatalogueError` for an idea of no study."""
-    if repository_study.is_of_repository(inputs.data_plan):
+    if repository_study.is_of_repository(inputs):
         return repository_study.outline(inputs)
     study_of_idea(inputs.idea)
     return label_noise.outline(inputs)

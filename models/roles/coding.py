@@ -152,7 +152,9 @@ class Duty(Frozen):
     levels: tuple[str, ...] = ()
 
 
-class CodeInputs(Study):
+class AuthorInputs(Study):
+    """What is shown to whoever makes a node: of its stage, the node it starts from, and what was tried."""
+
     stage: StageName
     kind: NodeKind
     goal: str
@@ -183,8 +185,11 @@ class CodeInputs(Study):
         default=None, description="the share of the time limit that the parent took, where a harder experiment fits")
     device: Annotated[str, Circumstance("")] = "cpu"  # or GPUs with memory and bf16 support
     network: Annotated[bool, Circumstance(False)] = False
-    lab_reference: str = Field(description="the documentation of `lab`, as text")
     packages: Annotated[tuple[str, ...], Circumstance(())] = ()  # those that can be imported, with versions
+
+
+class CodeInputs(AuthorInputs):
+    lab_reference: str = Field(description="the documentation of `lab`, as text")
     pretrained: Annotated[tuple[str, ...], Circumstance(())] = ()  # for `lab.pretrained`, as OWNER/NAME@REVISION
 
 
@@ -215,7 +220,7 @@ class Program(Frozen):
         check_program(made)
         return made
 
-    def added(self, inputs: CodeInputs) -> tuple[str, ...]:
+    def added(self, inputs: AuthorInputs) -> tuple[str, ...]:
         """The arms that it measures beside those of the data plan: of an ablation, and of what repairs one."""
         if inputs.stage != "ablation":
             return ()

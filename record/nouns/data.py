@@ -255,6 +255,7 @@ class DatasetFacts(Frozen):
         "columns that metrics may go by and features are not -> their values, none where there are many"))
     meta_shown: tuple[str, ...] = Field(default=(), description="those of them that code sees in train and dev")
     scorer: str = Field(default="", description="what a frozen scorer of the user's computes, and from what, in words")
+    command: str = Field(default="", description="of a user's repository: what each cell is one run of")
 
     @property
     def examples(self) -> int:

@@ -25,6 +25,7 @@ class CodeSettings(Frozen):
     expect: str = Field(default="", description=(
         "what it is known to give, such as 0.83±0.02; another value ends the run"))
     hide: tuple[str, ...] = Field(default=(), description="regular expressions of lines of its output that nobody sees")
+    frozen: tuple[str, ...] = Field(default=(), description="patterns of its files that no patch may change")
     python: str = Field(default="", description="an interpreter or a conda environment, taken as it is")
     mounts: dict[str, str] = Field(default_factory=dict, description="name beside the checkout -> data outside")
     env: dict[str, str] = Field(default_factory=dict, description="variables of the command")

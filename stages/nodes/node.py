@@ -38,9 +38,10 @@ from stages.bench import Bench, end_if_repeated, enter, note_spent, note_time, o
 from stages.briefs import advice, code_inputs, feedback_inputs, node_brief, plotting_reference, seen_by
 from stages.nodes.canvas import Canvas
 from stages.nodes.cells import asking, grid_of
-from stages.nodes.of_repository import nothing_new, plot_script, repository_program
+from stages.nodes.of_repository import plot_script, repository_program
 from stages.nodes.plotting import draw
 from stages.nodes.watching import watcher
+from stages.repository.patches import NothingLeftError
 
 REPEATS: frozenset[NodeKind] = frozenset({"replicate", "trial", "tune"})
 """Nodes that run their parent's program, with another seed or other settings."""
@@ -67,7 +68,7 @@ async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
         await to_thread(shutil.rmtree, left, ignore_errors=True)
         work.judge("cancelled", Failure(
             kind="killed", message=f"ended by a person: {bench.state.killed[node].text}"))
-    except _Declined as error:
+    except NothingLeftError as error:
         work.judge("cancelled", Failure(kind="nothing left", message=str(error)))
     except (ModelOutputInvalid, ModelRefused) as error:
         work.judge("buggy", Failure(kind="no answer", message=f"the model gave no usable answer: {error}"))
@@ -113,10 +114,6 @@ def ladder_program(action: Expand) -> tuple[Program, dict[str, str]]:
         title="reference arms of the program's own", varies=f"{tried} settings" if tried else f"seed {action.seed}",
         plan="What the study is held against: a trivial rule, and boosted trees or a linear model off the shelf, tuned "
              "with as many trials as an arm of the plan (docs/ladder.md)."), {ENTRY: text}
-
-
-class _Declined(Exception):
-    """The author was free to say that nothing is worth trying, and said so; the message is why."""
 
 
 @dataclass
@@ -191,15 +188,13 @@ class _NodeWork:
             files = brief.files if self.action.kind == "tune" else brief.others
             plan = TUNED_PLAN.format(parent.id) + parent.plan if self.action.kind == "tune" else parent.plan
             program = Program(title=parent.title, plan=plan, varies=varied(self.action))
-        elif self.bench.code is not None:
-            if nothing := nothing_new(self.view, self.action, self.bench.plan):
-                raise _Declined(nothing)
-            added, (program, files) = (), repository_program(self.bench, self.action)
+        elif self.bench.repository is not None:
+            program, files, added = await repository_program(self.bench, self.decided, self.client, self.view)
         else:
             inputs = code_inputs(self.bench, self.decided)
             program = await self.client.ask(CODE, inputs)
             if program.nothing_left and inputs.covered:
-                raise _Declined(program.nothing_left)
+                raise NothingLeftError(program.nothing_left)
             files = program.tree(inputs.parent.files if inputs.parent else {})
             added = program.added(inputs)
         varies = program.varies
@@ -291,8 +286,8 @@ class _NodeWork:
         """What makes the numbers of code that ran worthless; code that is run again was looked at with its parent's."""
         if outcome.failure is not None or self.action.kind == "rung":
             return ()
-        repeats = self.action.kind in REPEATS
-        sources = {} if repeats or self.bench.code is not None else read_source(self.bench.folder.source(self.node.id))
+        ours = self.action.kind in REPEATS or self.bench.repository is not None
+        sources = {} if ours else read_source(self.bench.folder.source(self.node.id))
         return check(sources, self.bench.plan, facts=self.bench.state.datasets, measurements=outcome.measurements)
 
     async def aggregate(self) -> None:
@@ -320,7 +315,7 @@ class _NodeWork:
     async def aggregating(self, canvas: Canvas, seeds: tuple[int, ...]) -> str:
         """The script that draws the replicates together: the model's, of a repository's study ours."""
         bench, script = self.bench, node_brief(self.bench.folder, self.parent).plots
-        if bench.code is not None:
+        if bench.repository is not None:
             self.client.skip(PLOT)
             return plot_script()
         answer = await self.client.ask(PLOT, PlotInputs(

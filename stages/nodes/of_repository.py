@@ -1,4 +1,4 @@
-"""Programs of a study of a repository: what makes an arm stands in the plan, so that no model writes any code."""
+"""Programs of a study of a repository: words of the plan make an arm, or a patch that a model writes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from asyncio import to_thread
 from collections.abc import Mapping
 from pathlib import Path
 
+from models.client import ModelClient
 from models.roles.coding import Program
 from record.errors import ExpectedFailure
+from record.events.searching import Decided
 from record.expected import check_baseline
 from record.nouns.cells import Cell
 from record.nouns.data import DataPlan
 from record.nouns.decisions import Expand
-from record.nouns.repository import Expected
 from record.repository_source import Code, program_of
 from record.source import PLOTS
 from sandbox.job import Job
 from search.tree import View
 from stages.bench import Bench
+from stages.repository.patches import NothingLeftError, by_words, patched_program
 
 PLOT_SCRIPT = Path(__file__).parent / "repository_plots.txt"
 
@@ -36,15 +38,25 @@ def code_of_plan(code: Code, plan: DataPlan) -> Code:
         "dimensions": {one.name: one.word for one in plan.space if one.word}})
 
 
-def repository_program(bench: Bench, action: Expand) -> tuple[Program, dict[str, str]]:
-    """The program that measures the plan's arms: what it is, and its files."""
-    assert bench.code is not None
-    files = program_of(bench.plan, code_of_plan(bench.code, bench.plan))
+async def repository_program(
+    bench: Bench, decided: Decided, client: ModelClient, view: View,
+) -> tuple[Program, dict[str, str], tuple[str, ...]]:
+    """The program that measures the plan's arms: what it is, its files, and the arms beside those of the plan.
+
+    Raises `NothingLeftError`, `ModelError`.
+    """
+    assert bench.repository is not None and isinstance(decided.action, Expand)
+    action, code, plots = decided.action, code_of_plan(bench.repository.code, bench.plan), {PLOTS: plot_script()}
+    if not by_words(bench.plan):
+        program, files, added = await patched_program(bench, decided, client, code)
+        return program, files | plots, added
+    if nothing := nothing_new(view, action, bench.plan):
+        raise NothingLeftError(nothing)
     parts = [arm.name for arm in bench.plan.arms if (arm.role == "ablation") == (action.stage == "ablation")]
     return Program(
         title="the repository's command, arm by arm", varies=", ".join(parts),
         plan="Every arm is the same command in the repository at its commit, with the words that the data plan gives "
-             "for it; its number is read where the repository leaves it."), files | {PLOTS: plot_script()}
+             "for it; its number is read where the repository leaves it."), program_of(bench.plan, code) | plots, ()
 
 
 def plot_script() -> str:
@@ -60,14 +72,14 @@ def nothing_new(view: View, action: Expand, plan: DataPlan) -> str:
     return f"{known[0]} measures all arms of the plan already" if known and action.kind != "debug" else ""
 
 
-async def check_repository(bench: Bench, expected: Expected | None, seed: int) -> None:
+async def check_repository(bench: Bench, seed: int) -> None:
     """Run the repository as it is, once. Raises `BaselineError` where it gives no number, or another than expected."""
-    assert bench.code is not None
+    assert bench.repository is not None
     plan = bench.plan
     baseline = next(arm for arm in plan.arms if arm.role == "baseline")
     level = next((one for one in plan.level_names if plan.owes(plan.datasets[0].name, baseline.name, one)), "")
     cell = Cell(dataset=plan.datasets[0].name, arm="baseline", level=level, seed=seed)
-    source: Mapping[str, str] = program_of(plan, code_of_plan(bench.code, plan))
+    source: Mapping[str, str] = program_of(plan, code_of_plan(bench.repository.code, plan))
     outcome = await bench.executor.run(Job(
         name="the repository as it is", folder=bench.folder.root / "probes" / "baseline", cells=(cell,),
         source={name: text for name, text in source.items() if not name.startswith("arms/")}, seed=seed,
@@ -77,6 +89,7 @@ async def check_repository(bench: Bench, expected: Expected | None, seed: int) -
         lines = [line.why for line in outcome.cells if line.why]
         why = outcome.failure.message if outcome.failure is not None else "; ".join(lines)
         raise BaselineError(f"the repository as it is gives no {plan.primary.name}: {why.strip() or 'no reason told'}")
+    expected = bench.repository.expected
     check = await to_thread(check_baseline, values, expected)
     if check.verdict == "differs" and expected is not None:
         raise BaselineError(

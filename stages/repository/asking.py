@@ -7,7 +7,6 @@ are refused where they change the metric, more than they may, or swallow excepti
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,13 +46,12 @@ from stages.repository.context import around, configured
 from stages.repository.inventory import Inventory
 from stages.repository.options import options_in
 from stages.repository.runs import Setup
-from stages.repository.scope import changed_symbols, patch_scope
+from stages.repository.scope import patch_scope, tampers
 
 MOST_FILES, MOST_LINES = 4, 40
 """What a patch may change."""
 TURNS = 2
 """Times that a model is asked for one thing: once more with what is wrong."""
-_MEASURES = re.compile(r"metric|accurac|rmse|_mse|score|evaluat|(^|_)auc|(^|_)f1|(^|_)r2$", re.IGNORECASE)
 
 
 @dataclass
@@ -202,7 +200,7 @@ def refused(repair: Repair, command: Command, texts: Mapping[str, str]) -> str:
         after = _applied(repair.edits, texts)
     except RepositoryError as error:
         return str(error)
-    return next((why for path, text in after.items() if (why := _changes_more(path, texts.get(path, ""), text))), "")
+    return next((why for path, text in after.items() if (why := tampers(path, texts.get(path, ""), text))), "")
 
 
 def out_of_scope(mutation: Mutation, part: Part, command: Command, texts: Mapping[str, str]) -> str:
@@ -217,7 +215,7 @@ def out_of_scope(mutation: Mutation, part: Part, command: Command, texts: Mappin
     if command.metric.partition(":")[0] in after:
         return "it changes the file that the metric is read from"
     for path, text in after.items():
-        if why := _changes_more(path, texts.get(path, ""), text):
+        if why := tampers(path, texts.get(path, ""), text):
             return why
         if path.endswith(".py"):
             target = part.symbol if path == part.path else part.symbol.rpartition(".")[2]
@@ -225,26 +223,6 @@ def out_of_scope(mutation: Mutation, part: Part, command: Command, texts: Mappin
             if scope.verdict not in ("in scope", "decoy"):
                 return f"{path}: {scope.why}"
     return ""
-
-
-def _changes_more(path: str, before: str, after: str) -> str:
-    if not path.endswith(".py"):
-        return ""
-    try:
-        old, new = ast.parse(before), ast.parse(after)
-    except SyntaxError as error:
-        return f"{path} does not parse then: {error.msg}, line {error.lineno}"
-    if ast.dump(old) == ast.dump(new):
-        return f"{path}: the syntax tree is the same"
-    if _swallows(new) > _swallows(old):
-        return f"{path}: it swallows an exception"
-    measuring = [name for name in changed_symbols(before, after) if _MEASURES.search(name)]
-    return f"{path}: it changes {measuring[0]}, which measures" if measuring else ""
-
-
-def _swallows(tree: ast.Module) -> int:
-    handlers = (node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler))
-    return sum(not any(isinstance(one, ast.Raise) for one in ast.walk(handler)) for handler in handlers)
 
 
 def _values(argv: Sequence[str]) -> dict[str, str]:

@@ -16,9 +16,9 @@ from stages.repository.code import Code, Function, code_in, last_name, module_of
 from stages.repository.commands import script_of
 from stages.repository.options import options_in
 
-MAP_CHARS, SHOWN_CHARS, ASKED_CHARS = 14_000, 48_000, 36_000
+MAP_CHARS, SHOWN_CHARS, ASKED_CHARS = 14_000, 48_000, 24_000
 """Characters of the map, of the files that are shown unasked, and of those that one request brings."""
-LARGEST = 24_000
+LARGEST = 12_000
 """Characters of a file that is shown whole."""
 CALLERS = 3
 AROUND = 40

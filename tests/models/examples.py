@@ -14,6 +14,7 @@ from models.roles.assessing import (
 )
 from models.roles.coding import (
     Across,
+    AuthorInputs,
     CodeInputs,
     Duty,
     InFlight,
@@ -35,6 +36,7 @@ from models.roles.figures import (
     VisionInputs,
 )
 from models.roles.judge import Exhibit, JudgeInputs, Pages, PreferInputs, RecordFacts, ShownPaper
+from models.roles.patching import ArmShown, PatchingInputs, RepositoryShown
 from models.roles.planning import AblationPlanInputs, CatalogueEntry, MissingAblationsInputs, PlanInputs
 from models.roles.revising import (
     CiteAskInputs,
@@ -74,6 +76,7 @@ from tests.claimed import claimed
 from tests.models.ideation_examples import INPUTS as IDEATION
 from tests.models.protocol_examples import COMMON, FINDING, PRIOR
 from tests.models.protocol_examples import inputs as of_protocol
+from tests.models.repository_examples import CODE as SHOWN_FILE
 from tests.models.repository_examples import INPUTS as REPOSITORY
 from tests.programs import files
 
@@ -358,5 +361,13 @@ INPUTS["missing_ablations"] = MissingAblationsInputs(
         why="timeout: it took 120 s")))
 INPUTS.update(IDEATION)
 INPUTS.update(REPOSITORY)
+INPUTS["arm_patch"] = PatchingInputs(
+    **{name: getattr(CODE, name) for name in AuthorInputs.model_fields}, requests_left=2,
+    repository=RepositoryShown(
+        command="python train.py --seed {seed} {overrides}", metric="metrics.json:val.r2 (accuracy)", test_metric=True,
+        map="train.py (40 lines)\n  fit(x, y)  <- train.py", shown=(SHOWN_FILE,), left_out=3, frozen=("data/*",)),
+    made=(ArmShown(name="plain"), ArmShown(name="method", words=("--bend",), patch="--- a/train.py\n+++ b/train.py\n")),
+    changed=(SHOWN_FILE.model_copy(update={"path": "train.py (in method)"}),), requested=(SHOWN_FILE,),
+    complaints=("edits: there is no text file model.py; a new one goes into files",))
 INPUTS.update(of_protocol(IDEA, PLAN, CATALOGUE[:1]))
 PROGRAM = Program(title="A plain network", plan="Train it.", varies="design", files=files("import lab\n", "pass\n"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from models.roles.patching import ArmShown, RepositoryShown
 from models.roles.repository import (
     CommandInputs,
     CommandLine,
@@ -59,4 +60,8 @@ def huge(long: str) -> dict[str, dict[str, object]]:
             FoundPart(name=long, kind="optional", where=long, ways=(long,) * 3, excerpt=long),) * 40},
         "part_patch": {"shown": shown, "callers": shown, "tried": lines[:4], "why": long, "complaints": lines[:5]},
         "patch_check": {"difference": long, "what": long},
+        "arm_patch": {
+            "requested": shown[:4], "changed": shown[:2], "complaints": lines[:20],  # so much is shown at most
+            "made": (ArmShown(name="a", words=lines[:9], patch=long),) * 2,
+            "repository": RepositoryShown(command=long, metric=long, map=long, shown=shown[:4], frozen=lines)},
     }

@@ -1,0 +1,161 @@
+"""A study of a repository whose method is a patch that a model writes: seen, refused, mended, improved, ablated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from agent import run as runs
+from agent.cli import main
+from agent.settings import Settings, compose
+from models.backend import ModelRequest
+from models.offline.researcher import ANSWERS
+from models.roles.patching import ArmPatch, Patches, PatchingInputs
+from models.scripted import ScriptedModel
+from models.settings import ModelSettings
+from record.edits import Edit
+from record.events import Event
+from record.fold.state import RunState
+from record.folder import RunFolder, read_source
+from record.nouns.data import DataPlan
+from record.nouns.idea import Idea
+from record.nouns.nodes import NodeKind
+from record.reading import read_state
+from sandbox.isolation.probe import probed
+from tests.repositories import git
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not probed().on, reason="bubblewrap does not work here")]
+TRAIN = '''
+import argparse
+import json
+
+from fit.model import worth
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--seed", type=int, default=0)
+opts = parser.parse_args()
+with open("metrics.json", "w") as file:
+    json.dump({"val": {"quality": worth(opts.seed)}}, file)
+'''
+MODEL = '''
+import random
+
+
+def worth(seed):
+    rng = random.Random(seed)
+    return 0.5 + 0.01 * rng.random()
+'''
+IDEA = Idea.model_validate({
+    "Name": "lift", "Title": "What a Lift Is Worth", "Short Hypothesis": "A lift raises the quality.",
+    "Related Work": "", "Abstract": "We ask what a lift is worth.", "Experiments": ["Add a lift."],
+    "Risk Factors and Limitations": ["One repository."]})
+PLAN = DataPlan.model_validate({
+    "task": "a fit", "metrics": [{"name": "quality", "higher_is_better": True}], "datasets": [{"name": "code"}],
+    "arms": [{"name": "baseline", "role": "baseline", "untuned": "as it is"},
+             {"name": "lifted", "role": "method", "description": "a lift is added", "untuned": "it has no settings"}],
+    "expected_seconds": 2, "hypotheses": [{
+        "id": "lift", "statement": "The lift raises the quality.", "reason": "a tenth is seen", "unit": "seeds",
+        "effects": [{"estimand": "lifted - baseline", "smallest": 0.05}],
+        "rival": {"statement": "It is worth nothing.", "estimand": "lifted - baseline", "ours": "above zero",
+                  "theirs": "near zero"}}]})
+RETURN = "    return 0.5 + 0.01 * rng.random()\n"
+
+
+def edited(find: str, replace: str, arm: str = "lifted", path: str = "fit/model.py") -> tuple[ArmPatch, ...]:
+    return (ArmPatch(arms=(arm,), edits=(Edit(path=path, find=find, replace=replace),)),)
+
+
+class Author:
+    """Asks to see a file; touches the metric, then the baseline; leaves a mistake; mends; improves; ablates."""
+
+    def __init__(self) -> None:
+        self.asked: list[PatchingInputs] = []
+
+    def __call__(self, inputs: PatchingInputs) -> Patches:
+        self.asked.append(inputs)
+        said = Patches(title="a lift", plan="A lift is added.", varies=inputs.kind)
+        return said.model_copy(update=self.answer(inputs))
+
+    def answer(self, inputs: PatchingInputs) -> dict[str, object]:
+        if inputs.kind == "draft":
+            first: list[dict[str, object]] = [
+                {"wants": ("fit/model.py:worth", "nowhere.py")},
+                {"patches": edited('"quality": worth(opts.seed)', '"quality": 1 + worth(opts.seed)', path="train.py")},
+                {"patches": edited(RETURN, RETURN.replace("0.5", "0.7"), arm="baseline")},
+                {"patches": edited(RETURN, "    bonus = 0.05\n    return 0.5 + LIFT + bonus + 0.01 * rng.random()\n")}]
+            return first[min(len(self.asked), len(first)) - 1]
+        if inputs.kind == "debug":
+            return {"patches": edited("LIFT", "0.2")}
+        if inputs.kind == "improve":
+            return {"patches": edited("0.2", "0.3")}
+        if not self.of("ablate")[1:]:
+            return {"patches": edited("0.3", "0.4"), "arms": ("without-bonus",)}
+        return {"patches": edited("+ bonus ", "", arm="without-bonus"), "arms": ("without-bonus",)}
+
+    def of(self, kind: NodeKind) -> list[PatchingInputs]:
+        return [one for one in self.asked if one.kind == kind]
+
+
+def silent(event: Event, state: RunState) -> None:
+    """Nobody looks."""
+
+
+def settings(code: Path) -> Settings:
+    return compose(flags={
+        "models.name": "openai:some-model", "code.repository": str(code), "code.metric": "metrics.json:val.quality",
+        "code.command": "python train.py --seed {seed}", "code.frozen": ["data/*"], "search.num_drafts": 1,
+        "search.num_seeds": 1, "search.max_seeds": 2, "search.ladder": False, "search.planned_ablations": 0,
+        "search.preliminary.nodes": 2, "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.ablation.nodes": 1,
+        "search.num_workers": 2, "paper.reflections": 0}, environment={})
+
+
+def test_a_method_is_written_as_a_patch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, author = tmp_path / "code", Author()
+    (code / "fit").mkdir(parents=True)
+    (code / "train.py").write_text(TRAIN)
+    (code / "fit" / "model.py").write_text(MODEL)
+    for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "all")):
+        git(code, *words)
+
+    def script(request: ModelRequest) -> BaseModel:
+        if isinstance(request.inputs, PatchingInputs):
+            return author(request.inputs)
+        return ANSWERS[request.role.name](request.inputs)
+
+    def opened(_: ModelSettings) -> ScriptedModel:
+        return ScriptedModel(script)
+
+    monkeypatch.setattr(runs, "open_backend", opened)
+    run = tmp_path / "run"
+    assert runs.start(IDEA, settings(code), runs=tmp_path, name="run", listener=silent, plan=PLAN) == 0
+
+    state = read_state(run)
+    done = {node.kind: node for node in state.nodes.values() if node.kind not in ("replicate", "aggregate")}
+    assert {kind: node.status for kind, node in done.items()} == {
+        "draft": "buggy", "debug": "good", "improve": "good", "ablate": "good"}
+    source = read_source(RunFolder(run).source(done["improve"].id))
+    assert "+    return 0.5 + 0.3 + bonus + 0.01 * rng.random()" in source["arms/lifted.diff"].splitlines()
+    assert "arms/baseline.diff" not in source
+    values = {one.condition: one.value for kind in ("improve", "ablate") for one in done[kind].measurements}
+    assert values["lifted"] - values["baseline"] == pytest.approx(0.35) and values["without-bonus"] == pytest.approx(
+        values["lifted"] - 0.05)
+    seeds = [line.cell.seed for node in state.nodes.values() for attempt in node.attempts for line in attempt.cells
+             if line.cell.arm == "baseline" and line.outcome == "measured"]
+    assert len(seeds) == len(set(seeds))  # the baseline is the same in all nodes: each seed runs once
+
+    asked, wished, measured, baseline = author.of("draft")
+    assert "worth(seed)  <- train.py" in asked.repository.map and not asked.complaints
+    assert [one.path for one in wished.requested] == ["fit/model.py"]
+    assert wished.requests_left == asked.requests_left - 1
+    assert wished.complaints == ("there is no text file nowhere.py",)
+    assert "it changes a line that writes the result" in measured.complaints[0]
+    assert "is the baseline" in baseline.complaints[0]
+    debug = author.of("debug")[0]
+    assert debug.changed[0].path == "fit/model.py (in lifted)" and "LIFT" in debug.changed[0].text
+    assert [one.name for one in debug.made if one.patch] == ["lifted"]
+    assert "leaves lifted as it is" in author.of("ablate")[1].complaints[0]
+    assert main(["audit", str(run)]) == 0 and "clean: 0 unbound" in capsys.readouterr().out
