@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
@@ -16,8 +17,11 @@ from record.nouns.data import DataPlan
 from record.nouns.idea import Idea
 from sandbox.hub import HubOffers
 from sandbox.packages.of_run import RunPackages
+from sandbox.repository.mirror import Mirror
 from sandbox.scorers import scorers_of
 from stages.prepare import given_faults
+from stages.repository.code import code_in
+from stages.repository.words import words_faults
 
 MOST_BYTES = 200_000
 
@@ -28,16 +32,23 @@ def plan_text(plan: DataPlan) -> str:
                           width=110)
 
 
-def read_plan(path: Path) -> DataPlan:
-    """The plan in a file. Raises `WrongUse`."""
+def read_yaml(path: Path, noun: str) -> Any:
+    """What a file holds. Raises `WrongUse`."""
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise WrongUse(f"{path} is too large for a data plan (more than {MOST_BYTES} bytes)")
-        return DataPlan.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+            raise WrongUse(f"{path} is too large for a {noun} (more than {MOST_BYTES} bytes)")
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise WrongUse(f"{path} cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise WrongUse(f"{path} is no YAML: {' '.join(str(error).split())[:200]}") from None
+
+
+def read_plan(path: Path) -> DataPlan:
+    """The plan in a file. Raises `WrongUse`."""
+    told = read_yaml(path, "data plan")
+    try:
+        return DataPlan.model_validate(told)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
@@ -47,6 +58,10 @@ def read_plan(path: Path) -> DataPlan:
 def check_plan(plan: DataPlan, path: Path, idea: Idea, settings: Settings) -> None:
     """Refuse a given plan that cannot be carried out. Raises `WrongUse`, `DatasetError`, `PackageError`."""
     check_words(plan, settings)
+    if settings.code.repository is not None:
+        code = code_in(Mirror.texts_of(settings.code.repository, dirty=settings.code.dirty))
+        if fault := next(words_faults(plan, settings.code.as_command.argv, code), ""):
+            raise WrongUse(f"{path}: {fault}")
     sources = sources_of(settings)
     faults = given_faults(plan, idea, sources, scorers_of(sources, settings.sandbox.scorers), settings.seed,
                           tuple(settings.subjects), room_here(settings.sandbox), HubOffers(settings.sandbox))

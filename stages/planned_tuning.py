@@ -21,7 +21,7 @@ def tuning_faults(plan: DataPlan, given: Sequence[GivenAnchor] = ()) -> Iterator
     yield from (f"hyperparameter {name!r} is named twice in `space`" for name in sorted(counts) if counts[name] > 1)
     for n, one in enumerate(plan.space):
         yield from (f"hyperparameter {one.name!r}: {fault}" for fault in (
-            *_range(one), *_arms(one, plan), *_given(one, plan, plan.space[:n])))
+            *range_faults(one), *_arms(one, plan), *_given(one, plan, plan.space[:n])))
     for arm in plan.arms:
         if arm.role != "ablation" and not plan.space_of(arm.name) and not arm.untuned.strip():
             yield f"arm {arm.name!r} has neither a hyperparameter in `space` nor a reason in `untuned`"
@@ -33,7 +33,7 @@ def tuning_faults(plan: DataPlan, given: Sequence[GivenAnchor] = ()) -> Iterator
     yield from _anchors(plan, given)
 
 
-def _range(one: Hyperparameter) -> Iterator[str]:
+def range_faults(one: Hyperparameter) -> Iterator[str]:
     """What is wrong with a dimension's range or options, and with its default."""
     if one.kind == "choice":
         if one.low is not None or one.high is not None:

@@ -54,6 +54,8 @@ class Run(Command, to=app, work="agent.cli.run:run",
     runs: Annotated[Path, Option(help="The folder in which the run's folder is created.")] = Path("runs")
     name: Annotated[str | None, Option(help="Name of the run's folder; default: time and idea.")] = None
     plan: Annotated[Path | None, Option(help="A data plan (YAML) instead of the planner's.")] = None
+    space: Annotated[Path | None, Option(
+        help="With --code: hyperparameters, arms and levels (YAML) that every plan has.")] = None
     dry_run: Annotated[bool, Option("--dry-run", help="Only show a data plan (a model call) and a forecast.")] = False
     out: Annotated[Path | None, Option(help="With --dry-run: write the plan as YAML, for --plan.")] = None
     json: Annotated[bool, Option("--json", help="With --dry-run: print JSON.")] = False

@@ -35,6 +35,7 @@ from agent.plans import check_plan, read_plan
 from agent.run import resume as resume_run
 from agent.run import rewrite, start
 from agent.settings import FAMILIAR, Settings, compose, override
+from agent.space import merged, of_file
 from inspector.follow import process_on
 from inspector.live import view_for
 from inspector.render import ahead_text, print_lines, status_lines, tree_lines
@@ -68,10 +69,12 @@ def run(asked: Run) -> int:
     settings = with_idea(settings, chosen, asked.idea.parent)
     folder = asked.runs / (default_name(chosen) if asked.name is None else check_name(asked.name))
     check_code(settings)
+    if asked.space is not None:
+        settings = of_file(settings, asked.space)
     check(settings, folder)
     plan = None if asked.plan is None else read_plan(asked.plan)
     if plan is not None and settings.code.repository is not None:
-        plan = with_reasons(plan)
+        plan = with_reasons(merged(plan, settings.code.space))
         if not settings.code.as_command.seeded:
             say("--command has no {seed}: runs of an arm differ by chance alone, or not at all")
     if plan is not None and asked.plan is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from contextlib import suppress
+from typing import Any, Literal, cast
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from record.nouns.frozen import Frozen, Scalar
 
@@ -30,6 +31,16 @@ class Hyperparameter(Frozen):
     among: tuple[Scalar, ...] = Field(default=(), description="the options of that choice for which it counts")
     word: str = Field(default="", description="of a study of a repository alone: how its command is given it, such as "
                                               "'--lr {value}'; empty: NAME=VALUE")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _number(cls, value: Any) -> Any:
+        """YAML reads 1e-3 as text."""
+        given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        if given.get("kind") in ("log", "linear", "integer") and isinstance(given.get("default"), str):
+            with suppress(ValueError):
+                return given | {"default": float(given["default"])}
+        return cast("Any", value)
 
     def __str__(self) -> str:
         of = ", ".join(map(str, self.options)) or f"{self.low:g} to {self.high:g}, {self.kind}"

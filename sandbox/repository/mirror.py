@@ -100,6 +100,19 @@ class Mirror:
                 "with --dirty")
         return root, changed
 
+    @staticmethod
+    def texts_of(repository: Path, *, dirty: bool = False) -> dict[str, str]:
+        """The texts that `take` would find, read where they lie. Raises `RepositoryError` as it does."""
+        root, _ = Mirror.check(repository, dirty=dirty)
+        listed = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        found: dict[str, str] = {}
+        for name in filter(None, listed.split("\0")):
+            path = root / name
+            if path.is_file() and not path.is_symlink() and path.stat().st_size <= TEXT and (
+                    text := _text(path.read_bytes())) is not None:
+                found[name] = text
+        return found
+
     # --- trees --------------------------------------------------------------------------------------------------------
 
     def listing(self, tree: str) -> dict[str, Blob]:
@@ -136,11 +149,7 @@ class Mirror:
             size = int(head.split()[2])
             begins = at + len(head) + 1
             content, at = answer[begins:begins + size], begins + size + 1
-            try:
-                text = content.decode("utf-8")
-            except UnicodeDecodeError:
-                continue
-            if "\0" not in text:
+            if (text := _text(content)) is not None:
                 found[path] = text
         return found
 
@@ -251,6 +260,13 @@ class Mirror:
     ) -> bytes:
         return _run(Path(cwd) if cwd else self.folder, words, given, {"GIT_DIR": str(self.folder.absolute()),
                                                                       **(variables or {})})
+
+
+def _text(content: bytes) -> str | None:
+    try:
+        return None if b"\0" in content else content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def root_of(repository: Path) -> Path:

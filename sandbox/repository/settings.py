@@ -10,6 +10,7 @@ from pydantic import Field
 
 from record.nouns.frozen import Frozen
 from record.nouns.repository import Command
+from record.nouns.space import Space
 
 
 class CodeSettings(Frozen):
@@ -30,6 +31,7 @@ class CodeSettings(Frozen):
     mounts: dict[str, str] = Field(default_factory=dict, description="name beside the checkout -> data outside")
     env: dict[str, str] = Field(default_factory=dict, description="variables of the command")
     resume: str = Field(default="", description="the command after one that was cut")
+    space: Space = Field(default=Space(), description="what can be set of it, as a plan has it; flag --space (a file)")
     dirty: bool = Field(default=False, description="whether work that is not committed is taken too")
     commit: str = Field(default="", description="the program fills it in: where the run began from")
     tree: str = Field(default="", description="the program fills it in: git's id of its files")

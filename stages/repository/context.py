@@ -77,8 +77,8 @@ def configured(argv: Sequence[str], texts: Mapping[str, str], code: Code) -> lis
     return [name for name in dict.fromkeys((*argv, *defaults)) if name in texts and not name.endswith(".py")]
 
 
-def by_distance(code: Code, argv: Sequence[str]) -> list[str]:
-    """All files: the script, what it imports, what that imports; then configuration, other code, and the rest."""
+def reached(code: Code, argv: Sequence[str]) -> list[str]:
+    """The files that a command runs, the nearest first: its script, what that imports, and so on."""
     script, near = script_of(argv, code.texts), dict[str, None]()
     waiting = [script] if script is not None else []
     modules = {module_of(path): path for path in code.trees}
@@ -87,8 +87,13 @@ def by_distance(code: Code, argv: Sequence[str]) -> list[str]:
         if path not in near:
             near[path] = None
             waiting += [one for one in _imported(path, code, modules) if one not in near]
+    return list(near)
+
+
+def by_distance(code: Code, argv: Sequence[str]) -> list[str]:
+    """All files: the script, what it imports, what that imports; then configuration, other code, and the rest."""
     rest = sorted(code.texts, key=lambda path: (_rank(path), path.count("/"), path))
-    return list(dict.fromkeys((*near, *configured(argv, code.texts, code), *rest)))
+    return list(dict.fromkeys((*reached(code, argv), *configured(argv, code.texts, code), *rest)))
 
 
 def map_of(code: Code, order: Sequence[str]) -> str:

@@ -29,6 +29,7 @@ class Option:
     value: Scalar | None = None
     command: str = ""
     """The subcommand that has it; empty for the parser itself."""
+    help: str = ""
 
     @property
     def flag(self) -> str:
@@ -81,7 +82,7 @@ def _options(path: str, tree: ast.Module) -> Iterator[Option]:
             action = "store_true"
         holder = call.func.value if isinstance(call.func, ast.Attribute) else None
         yield Option(path, call.lineno, flags, dest, action, _scalar(given.get("default")),
-                     commands.get(last_name(holder), "") if holder is not None else "")
+                     commands.get(last_name(holder), "") if holder is not None else "", _text(given.get("help")))
 
 
 def _subcommand(node: ast.expr) -> str:
@@ -140,6 +141,26 @@ def _composed(texts: Mapping[str, str], folder: str, name: str) -> Iterator[tupl
             path = _found(texts, f"{folder}/{group}/{option}" if folder else f"{group}/{option}")
             if path is not None:
                 yield path, group.replace("/", ".") + "."
+
+
+def names_in(texts: Mapping[str, str], code: Code) -> set[str] | None:
+    """All that an override of a Hydra configuration may name: keys however deep, lists, and groups with their folders;
+    None where files alone do not tell."""
+    hydra = hydra_of(code)
+    composed = list(_composed(texts, *hydra)) if hydra is not None else []
+    if hydra is None or not composed or any("@package" in texts[path] for path, _ in composed) or any(
+            "ConfigStore" in texts[path] for path in code.trees):
+        return None
+    groups = {str(PurePosixPath(path).parent.relative_to(hydra[0])) for path in texts
+              if path.startswith(f"{hydra[0]}/") and path.endswith((".yaml", ".yml"))} if hydra[0] else set[str]()
+    return groups | {name for path, prefix in composed for name in _every(_mapping(texts[path]), prefix)}
+
+
+def _every(value: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for key, inner in value.items():
+        yield prefix + str(key)
+        if isinstance(inner, dict):
+            yield from _every(cast("dict[str, Any]", inner), f"{prefix}{key}.")
 
 
 def groups_off(texts: Mapping[str, str], code: Code) -> list[tuple[str, str, str, str]]:
