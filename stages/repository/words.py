@@ -84,9 +84,11 @@ def words_faults(plan: DataPlan, argv: Sequence[str], code: Code) -> Iterator[st
 
 
 def space_faults(space: Space, argv: Sequence[str], code: Code) -> Iterator[str]:
-    """Which words of a space its command does not know, one sentence each."""
+    """Which words of a space its command does not know, one sentence each; what reaches patched arms alone is not
+    there yet."""
+    patched = {arm.name for arm in space.arms if arm.role != "baseline" and not arm.words}
     tuned = [(f"hyperparameter {one.name!r}", (one.word or f"{one.name}={{value}}").split())
-             for one in space.hyperparameters]
+             for one in space.hyperparameters if not one.arms or not set(one.arms) <= patched]
     for what, words in (*((f"arm {one.name!r}", one.words) for one in space.arms),
                         *((f"level {one.name!r}", one.words) for one in space.levels), *tuned):
         if wrong := wrong_words(words, argv, code):

@@ -44,6 +44,9 @@ def test_what_a_file_does_not_say_the_repository_does(tmp_path: Path) -> None:
     assert (rate.word, rate.kind, rate.low, rate.default) == ("--lr {value}", "log", 1e-4, 0.01)
     assert rate.source == "the repository, train.py:5"
     assert (width.word, width.kind, width.default) == ("--width {value}", "integer", 8)
+    new, = read(tmp_path, "hyperparameters: {x: {word: '--x {value}', low: 0, high: 1, default: 0, arms: [bent]}}\n"
+                          "arms: [{name: bent, role: method, description: a patch}]").hyperparameters
+    assert new.word == "--x {value}", "a patch adds the option"
     own, = read(tmp_path, "rate: {word: '--lr {value}', options: [1, 2]}", argv=(*ARGV, "--lr", "2")).hyperparameters
     assert (own.kind, own.default, own.source) == ("choice", 2, "the command")
     depth, = read(tmp_path, "depth: {low: 1, high: 9}", files=HYDRA).hyperparameters
