@@ -1,4 +1,4 @@
-"""`--space FILE`: what it says of a command is completed from the repository, held against it, and merged into plans."""
+"""`--space FILE`: what it says of a command is completed from the repository, held to it, and merged into plans."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ parser.parse_args()
 '''
 HYDRA = {
     "train.py": "import hydra\n@hydra.main(config_path='conf', config_name='base')\ndef main(cfg): ...\nmain()\n",
-    "conf/base.yaml": "defaults:\n- model: deep\nseed: 0\nsizes: [1, 2]\n", "conf/model/deep.yaml": "depth: 4\ndrop: null\n"}
+    "conf/base.yaml": "defaults:\n- model: deep\nseed: 0\nsizes: [1, 2]\n",
+    "conf/model/deep.yaml": "depth: 4\ndrop: null\n"}
 ARGV = ("python", "train.py", "--seed", "{seed}", "{overrides}")
 KNOWN = ("--command", " ".join(ARGV), "--metric", "metrics.json:val.quality", "--model", "offline")
 
