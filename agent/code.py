@@ -17,6 +17,7 @@ from record.fold.state import RunState
 from record.folder import RunFolder, read_source
 from record.nouns.data import DataPlan, arm_of
 from record.repository_source import OVERRIDES, Code, arm_in, code_in
+from record.source import file_of
 from sandbox.isolation.mounts import KernelConfig
 from sandbox.isolation.probe import isolation_of
 from sandbox.repository.cells import Repository
@@ -141,26 +142,30 @@ def under_study(settings: Settings, repository: Repository | None) -> UserReposi
 
 
 def lines_that_write(run: Path, state: RunState, key: str) -> tuple[Place, ...]:
-    """Where in its repository, as the arms of a claim change it, a number is written; empty where none is found.
+    """Where in its repository, as the arm of a claim changes it, a number is written, after the patch of this arm;
+    empty where nothing is found.
 
     What is looked for: the metric's last key or its file's name as a text in Python code; of `stdout:` what the
     expression says before its number. The line is that of the tree which ran.
     """
-    best = winner(state)
-    if best is None or (code := code_in(source := read_source(RunFolder(run).source(best)))) is None:
-        return ()
     split, _, rest = key.partition("/")
-    mirror = Mirror(run / "code" / "mirror")
-    arm = arm_of(rest.split("/")[2].partition(".")[0]) if rest.count("/") >= 2 else ""
-    tree = mirror.patched(code.tree, arm_in(source, arm).patch)
+    arm = arm_of(rest.split("/")[2].partition(".")[0].partition("~")[0]) if rest.count("/") >= 2 else ""
+    node = next((one.id for one in reversed(state.nodes.values()) if arm in one.arms and one.status == "good"),
+                winner(state))
+    if node is None or (code := code_in(source := read_source(RunFolder(run).source(node)))) is None:
+        return ()
+    mirror, made = Mirror(run / "code" / "mirror"), arm_in(source, arm)
+    texts = {path: text.splitlines() for path, text in mirror.texts(mirror.patched(code.tree, made.patch)).items()
+             if path.endswith(".py")}
+    files = re.findall(r"^\+\+\+ b/(.+)$", made.patch, re.MULTILINE)
+    patch = (Place(file=f"nodes/{node}/source/{file_of(arm, '.diff')}", line=1, text=f"changes {', '.join(files)}"),)
     metric = parse_metric(code.test_metric if split == "test" and code.test_metric else code.command.metric)
     words = [re.split(r"[(\[\\]", metric.name)[0].strip()] if metric.kind == "stdout" else [
         metric.name.rpartition(".")[2], PurePosixPath(metric.place).name]
-    texts = {path: text.splitlines() for path, text in mirror.texts(tree).items() if path.endswith(".py")}
     for word in filter(None, words):
         found = [Place(file=f"{code.commit[:12]}:{path}", line=number, text=line.strip())
                  for path, lines in texts.items() for number, line in enumerate(lines, 1)
                  if word in line and (metric.kind == "stdout" or re.search(rf"[\"'/]{re.escape(word)}[\"']", line))]
         if found:
-            return tuple(found[:PLACES])
-    return ()
+            return (*(patch if made.patch else ()), *found[:PLACES])
+    return patch if made.patch else ()

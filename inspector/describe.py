@@ -38,8 +38,8 @@ def _of_the_code(event: repository.RepositoryEvent) -> str | None:
                 f"; then {short(event.then, 120)}" if event.then else ""))
         case repository.BaselineChecked():
             mean = f", mean {event.mean:.6g}" if event.mean is not None else ""
-            return f"baseline {event.verdict}{mean}; the first seed again: {event.same_seed}" + (
-                f"; {short(event.why, 200)}" if event.why else "")
+            again = f"; the first seed again: {event.same_seed}" if event.same_seed is not None else ""
+            return f"baseline {event.verdict}{mean}{again}" + (f"; {short(event.why, 200)}" if event.why else "")
         case repository.PartsFound():
             return (f"{len(event.parts)} parts, {len(event.rest)} things that are none; "
                     f"at most {event.budget} runs")

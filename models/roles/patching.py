@@ -26,6 +26,7 @@ class RepositoryShown(Frozen):
     command: str = Field(description="what every cell is one run of")
     metric: str = Field(description="where its number is read")
     test_metric: bool = Field(default=False, description="whether test results are read too, and withheld")
+    as_it_is: str = Field(default="", description="what one run of it gave, and how long it took")
     map: str
     shown: tuple[Shown, ...]
     left_out: int = Field(default=0, description="text files that are not shown")

@@ -90,7 +90,8 @@ class BaselineChecked(Frozen):
     mean: float | None
     spread: float | None
     verdict: BaselineVerdict
-    same_seed: SameSeed
+    same_seed: SameSeed | None = Field(default=None, description="None: it was not run twice")
+    seconds: float | None = Field(default=None, description="of one run, where there was one alone")
     why: str = Field(default="", description="it failed: what stopped it")
 
 

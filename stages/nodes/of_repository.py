@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from asyncio import to_thread
 from collections.abc import Mapping
 from pathlib import Path
 
 from models.client import ModelClient
 from models.roles.coding import Program
 from record.errors import ExpectedFailure
+from record.events.repository import BaselineChecked
 from record.events.searching import Decided
 from record.expected import check_baseline
 from record.nouns.cells import Cell
@@ -90,7 +90,10 @@ async def check_repository(bench: Bench, seed: int) -> None:
         why = outcome.failure.message if outcome.failure is not None else "; ".join(lines)
         raise BaselineError(f"the repository as it is gives no {plan.primary.name}: {why.strip() or 'no reason told'}")
     expected = bench.repository.expected
-    check = await to_thread(check_baseline, values, expected)
+    check = check_baseline(values, expected)
+    bench.recorder.append(BaselineChecked(
+        tree=bench.repository.code.tree, runs=(), mean=check.mean, spread=None, verdict=check.verdict,
+        seconds=outcome.seconds))
     if check.verdict == "differs" and expected is not None:
         raise BaselineError(
             f"the repository as it is gives {values[0]:.6g} with seed {seed}, and {expected.value:g} within "

@@ -78,10 +78,12 @@ def configured(argv: Sequence[str], texts: Mapping[str, str], code: Code) -> lis
 
 
 def reached(code: Code, argv: Sequence[str]) -> list[str]:
-    """The files that a command runs, the nearest first: its script, what that imports, and so on."""
+    """The files that a command runs, the nearest first: its script, what that imports, and so on; then what its
+    configuration names."""
     script, near = script_of(argv, code.texts), dict[str, None]()
-    waiting = [script] if script is not None else []
     modules = {module_of(path): path for path in code.trees}
+    waiting = [script] if script is not None else []
+    waiting += [one for path in sorted(code.texts) if not _rank(path) for one in _named(code.texts[path], modules)]
     while waiting:
         path = waiting.pop(0)
         if path not in near:
@@ -102,7 +104,8 @@ def map_of(code: Code, order: Sequence[str]) -> str:
     texts, lines, left = code.texts, list[str](), MAP_CHARS
     whole = [path for path in order if path in code.trees]
     for path in whole:
-        entry = [f"{path} ({texts[path].count(chr(10))} lines)", *_symbols(path, code, callers)]
+        symbols = _symbols(path, code, callers) if _rank(path) < 2 else []
+        entry = [f"{path} ({texts[path].count(chr(10))} lines)", *symbols]
         size = sum(len(line) + 1 for line in entry)
         lines += entry if size <= left else entry[:1]
         left -= size if size <= left else len(entry[0])
@@ -139,7 +142,7 @@ def _callers(code: Code) -> dict[str, list[str]]:
     """Name -> the places (path:symbol) that call it, or name it as an argument."""
     found: dict[str, dict[str, None]] = {}
     for path, tree in code.trees.items():
-        for node in tree.body:
+        for node in tree.body if _rank(path) < 2 else ():
             place = f"{path}:{node.name}" if isinstance(node, Function | ast.ClassDef) else path
             calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
             named = {last_name(value) for one in calls for value in (
@@ -164,6 +167,12 @@ def _imported(path: str, code: Code, modules: Mapping[str, str]) -> list[str]:
             continue
         found += [modules[name] for name in names if name in modules]
     return found
+
+
+def _named(text: str, modules: Mapping[str, str]) -> list[str]:
+    """The repository's files that a configuration names by their modules, as Hydra's `_target_` does."""
+    found = re.findall(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", text)
+    return [modules[stem] for name in found for stem in (name, name.rpartition(".")[0]) if stem in modules]
 
 
 def _rank(path: str) -> int:

@@ -20,6 +20,7 @@ from models.roles.patching import ARM_PATCH, ArmPatch, ArmShown, Patches, Patchi
 from models.roles.repository import Shown
 from record.edits import changed
 from record.estimands import main_arms
+from record.events.repository import BaselineChecked
 from record.events.searching import Decided
 from record.folder import read_source
 from record.nouns.data import DataPlan
@@ -138,8 +139,8 @@ class Author:
             if patch.start not in arms:
                 raise SourceError(f"start: there is no arm {patch.start!r}; there are {', '.join(arms)}")
             return arms[patch.start]
-        own = arms.get(arm)
-        return own if own is not None and (own != ArmCode() or not self.inputs.ablation) else arms[self._method]
+        own = arms.get(arm, ArmCode())
+        return arms[self._method] if self.inputs.stage == "ablation" and own == ArmCode() else own
 
     def _made(self, patch: ArmPatch, start: ArmCode) -> ArmCode:
         mirror = self.repository.mirror
@@ -196,7 +197,7 @@ def _inputs(bench: Bench, decided: Decided) -> PatchingInputs:
     if action.parent is not None:
         source, parent = read_source(bench.folder.source(action.parent)), bench.state.nodes[action.parent]
         made = {name: arm_in(source, name) for name in arms_of(parent, bench.plan)}
-    return patching(shared, shown_of(of, bench.plan)).model_copy(update={
+    return patching(shared, shown_of(of, bench.plan, bench.state.code.baseline)).model_copy(update={
         "changed": _changed(of, made),
         "made": tuple(ArmShown(name=name, words=one.words, patch=one.patch) for name, one in made.items())})
 
@@ -207,10 +208,13 @@ def patching(shared: AuthorInputs, repository: RepositoryShown) -> PatchingInput
     return PatchingInputs(**same, repository=repository, requests_left=REQUESTS)
 
 
-def shown_of(of: UserRepository, plan: DataPlan) -> RepositoryShown:
+def shown_of(of: UserRepository, plan: DataPlan, checked: BaselineChecked | None = None) -> RepositoryShown:
     """The repository as it is, as far as it is shown."""
     context = context_of(of.mirror.texts(of.code.tree), of.code.command.argv)
+    as_it_is = (f"{plan.primary.name} {checked.mean:.6g} with one seed, in {checked.seconds:.0f} s"
+                if checked is not None and checked.mean is not None and checked.seconds is not None else "")
     return RepositoryShown(
+        as_it_is=as_it_is,
         command=" ".join(of.code.command.argv), metric=f"{of.code.command.metric} ({plan.primary.name})",
         test_metric=bool(of.code.test_metric), map=context.map, shown=context.shown, left_out=context.left_out,
         frozen=of.frozen)

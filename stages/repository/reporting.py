@@ -137,7 +137,7 @@ def _baseline(code: CodeState) -> Iterator[str]:
         f"; expected {expected.value:g} ± {expected.tolerance:g}" if expected is not None else "") + "."
     yield {"same digits": "The first seed again gave the same digits.",
            "differs": "The first seed again gave another value: it does not set all that is random.",
-           "unseeded": "No seed can be given."}[check.same_seed] if check.mean is not None else ""
+           "unseeded": "No seed can be given.", None: ""}[check.same_seed] if check.mean is not None else ""
     if check.why:
         yield f"{check.why[0].upper()}{check.why[1:]}."
 
