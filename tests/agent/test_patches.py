@@ -36,8 +36,9 @@ from fit.model import worth
 parser = argparse.ArgumentParser()
 parser.add_argument("--seed", type=int, default=0)
 opts = parser.parse_args()
+value = worth(opts.seed)
 with open("metrics.json", "w") as file:
-    json.dump({"val": {"quality": worth(opts.seed)}}, file)
+    json.dump({"val": {"quality": value}}, file)
 '''
 MODEL = '''
 import random
@@ -54,7 +55,9 @@ IDEA = Idea.model_validate({
 PLAN = DataPlan.model_validate({
     "task": "a fit", "metrics": [{"name": "quality", "higher_is_better": True}], "datasets": [{"name": "code"}],
     "arms": [{"name": "baseline", "role": "baseline", "untuned": "as it is"},
-             {"name": "lifted", "role": "method", "description": "a lift is added", "untuned": "it has no settings"}],
+             {"name": "lifted", "role": "method", "description": "a lift is added, by --lift"}],
+    "space": [{"name": "lift", "kind": "linear", "low": 0.1, "high": 0.4, "default": 0.2, "arms": ["lifted"],
+               "word": "--lift {value}", "source": "ours"}], "tuning": {"budget": 3},
     "expected_seconds": 2, "hypotheses": [{
         "id": "lift", "statement": "The lift raises the quality.", "reason": "a tenth is seen", "unit": "seeds",
         "effects": [{"estimand": "lifted - baseline", "smallest": 0.05}],
@@ -63,8 +66,21 @@ PLAN = DataPlan.model_validate({
 RETURN = "    return 0.5 + 0.01 * rng.random()\n"
 
 
+OPTION = ('parser.add_argument("--seed", type=int, default=0)\n', 'parser.add_argument("--lift", type=float)\n')
+
+
 def edited(find: str, replace: str, arm: str = "lifted", path: str = "fit/model.py") -> tuple[ArmPatch, ...]:
     return (ArmPatch(arms=(arm,), edits=(Edit(path=path, find=find, replace=replace),)),)
+
+
+def lifted() -> tuple[ArmPatch, ...]:
+    """Two files; one name is not there."""
+    return (ArmPatch(arms=("lifted",), edits=(
+        Edit(path="fit/model.py", find="def worth(seed):", replace="def worth(seed, lift):"),
+        Edit(path="fit/model.py", find=RETURN,
+             replace="    bonus = 0.05\n    return 0.5 + LIFT + bonus + 0.01 * rng.random()\n"),
+        Edit(path="train.py", find=OPTION[0], replace="".join(OPTION)),
+        Edit(path="train.py", find="worth(opts.seed)", replace="worth(opts.seed, opts.lift)"))),)
 
 
 class Author:
@@ -82,16 +98,16 @@ class Author:
         if inputs.kind == "draft":
             first: list[dict[str, object]] = [
                 {"wants": ("fit/model.py:worth", "nowhere.py")},
-                {"patches": edited('"quality": worth(opts.seed)', '"quality": 1 + worth(opts.seed)', path="train.py")},
+                {"patches": edited('"quality": value', '"quality": 1 + value', path="train.py")},
                 {"patches": edited(RETURN, RETURN.replace("0.5", "0.7"), arm="baseline")},
-                {"patches": edited(RETURN, "    bonus = 0.05\n    return 0.5 + LIFT + bonus + 0.01 * rng.random()\n")}]
+                {"patches": lifted()}]
             return first[min(len(self.asked), len(first)) - 1]
         if inputs.kind == "debug":
-            return {"patches": edited("LIFT", "0.2")}
+            return {"patches": edited("LIFT", "lift")}
         if inputs.kind == "improve":
-            return {"patches": edited("0.2", "0.3")}
+            return {"patches": edited("+ lift", "+ 1.5 * lift")}
         if not self.of("ablate")[1:]:
-            return {"patches": edited("0.3", "0.4"), "arms": ("without-bonus",)}
+            return {"patches": edited("1.5", "1.6"), "arms": ("without-bonus",)}
         return {"patches": edited("+ bonus ", "", arm="without-bonus"), "arms": ("without-bonus",)}
 
     def of(self, kind: NodeKind) -> list[PatchingInputs]:
@@ -136,13 +152,15 @@ def test_a_method_is_written_as_a_patch(
     state = read_state(run)
     done = {node.kind: node for node in state.nodes.values() if node.kind not in ("replicate", "aggregate")}
     assert {kind: node.status for kind, node in done.items()} == {
-        "draft": "buggy", "debug": "good", "improve": "good", "ablate": "good"}
+        "draft": "buggy", "debug": "good", "trial": "good", "tune": "good", "improve": "good", "ablate": "good"}
     source = read_source(RunFolder(run).source(done["improve"].id))
-    assert "+    return 0.5 + 0.3 + bonus + 0.01 * rng.random()" in source["arms/lifted.diff"].splitlines()
+    assert "+    return 0.5 + 1.5 * lift + bonus + 0.01 * rng.random()" in source["arms/lifted.diff"].splitlines()
     assert "arms/baseline.diff" not in source
     values = {one.condition: one.value for kind in ("improve", "ablate") for one in done[kind].measurements}
-    assert values["lifted"] - values["baseline"] == pytest.approx(0.35) and values["without-bonus"] == pytest.approx(
-        values["lifted"] - 0.05)
+    best = max(one.setting["lift"] for one in state.trials.values())
+    lift = values["lifted"] - values["baseline"]
+    assert lift == pytest.approx(1.5 * float(best) + 0.05), "the setting that trials chose reaches the patched option"
+    assert values["without-bonus"] == pytest.approx(values["lifted"] - 0.05)
     seeds = [line.cell.seed for node in state.nodes.values() for attempt in node.attempts for line in attempt.cells
              if line.cell.arm == "baseline" and line.outcome == "measured"]
     assert len(seeds) == len(set(seeds))  # the baseline is the same in all nodes: each seed runs once
