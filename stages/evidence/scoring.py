@@ -69,8 +69,9 @@ async def _labels(bench: Bench, node: Node) -> None:
     """Probe the labels. What one permutation may take of the GPUs is left free from the start (`stages.shares`)."""
     code = {path: text for path, text in read_source(bench.folder.source(node.id)).items() if path != PLOTS}
     found, seconds, measured, runs = Probe("still", ""), 0.0, tuple[Measurement, ...](), 0
-    why = "it asks language models" if bench.plan.subjects else "the code reads no labels"
-    tried = bench.state.limited is None and not bench.plan.subjects and any(
+    why = ("it asks language models" if bench.plan.subjects else
+           "a repository reads its own data" if bench.repository is not None else "the code reads no labels")
+    tried = bench.state.limited is None and not bench.plan.subjects and bench.repository is None and any(
         ".y" in text for text in code_of(code).values())
     if not tried:
         found = Probe("unclear", f"not run: {bench.state.limited or why}")
