@@ -47,7 +47,7 @@ from stages.repository.effects import (
     results,
     shows_more,
 )
-from stages.repository.inventory import Inventory, inventory, is_strength
+from stages.repository.inventory import LOSS_TERM, Inventory, inventory, is_strength
 from stages.repository.runs import Runs, Setup
 
 T = TypeVar("T")
@@ -83,6 +83,11 @@ class _Tried:
     @property
     def mutation(self) -> Mutation:
         return self.part.mutations[self.way]
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether it is the term of the loss without which nothing is learnt: plumbing, as the whole loss is."""
+        return self.gate == "at the floor" and self.part.why == LOSS_TERM
 
 
 @dataclass
@@ -225,8 +230,8 @@ class Ablation:
         for floor in found.floors if found is not None else ():
             if (tree := self._tree([floor])) is not None:
                 run = await self._run(tree, floor.words, self.seeds[0], "search", ("the whole model",))
-                if run is not None and run.value is not None:
-                    return run.value
+                if run is not None and run.value is not None and not (self._repeatable and run.value == self._baseline):
+                    return run.value  # where no digit moved nothing was taken away
         return None
 
     def _gated(self, part: str, way: int, tree: str | None, gate: Gate, why: str = "") -> Gate:
@@ -276,7 +281,8 @@ class Ablation:
 
     def _candidates(self) -> list[Arm]:
         """The parts that may be among the most important: not those that harm, which are told apart."""
-        arms = [one.arm for one in self._tried.values() if one.effects or one.gate == "no effect"]
+        arms = [one.arm for one in self._tried.values() if (one.effects or one.gate == "no effect")
+                and not one.is_loss]
         harms = set(harmful(arms, self._sigma)) if isfinite(self._sigma) else set[str]()
         return [one for one in arms if one.name not in harms]
 
@@ -417,6 +423,7 @@ class Ablation:
         sign = 1 if self.setup.command.direction == "max" else -1
         gone = {seed: value - sign * seen[seed] for seed, value in base.items() if value is not None}
         flag = "" if not seen else "seen in the search" if self.proxy is None else "seen by the proxy"
+        flag = "the loss itself: nothing is learnt without it" if one.is_loss else flag
         return Measured(one.part.name, mutation, _where(one.part), gate=one.gate, baseline=base, ablated=gone,
                         flag=flag, found_with=one.runs)
 

@@ -34,6 +34,7 @@ from stages.repository.code import (
     edit_between,
     identity,
     last_name,
+    replaced,
     within,
     without,
     zeroed,
@@ -41,18 +42,24 @@ from stages.repository.code import (
 from stages.repository.options import Key, groups_off, hydra_of, keys_in, options_in, targets_in
 
 _STRENGTH = re.compile(r"decay|smooth|dropout|drop_?(out|path|rate)|mixup|cutmix|(^|_)aux|lambda|penalty|regulari|"
-                       r"(^|_)ema|noise|augment|jitter|warmup|(^|_)l[12]$|momentum|clip", re.IGNORECASE)
+                       r"(^|_)ema|noise|augment|jitter|warmup|(^|_)l[12]$|momentum|clip|_(p|prob|drop)$", re.IGNORECASE)
 """Numbers with such names set how strongly something acts: at 0 it does not."""
 _ASIDE = re.compile(r"log|verbose|save|plot|debug|progress|wandb|tensorboard|checkpoint|ckpt|determinis|shuffle|"
                     r"pin_?mem|(^|_)amp$|resume|profil|timer|timing|report|console|banner|print|histogram|callback|"
                     r"monitor|cache|download|visuali|tracker|summary|(^|_)meter|stopwatch|dump", re.IGNORECASE)
 """What is named so tells of a run, and takes no part in it."""
 _LOADS = {"open", "load", "loadtxt", "genfromtxt", "read_csv", "read_parquet", "load_dataset", "safe_load"}
+_WRITES = {"open", "savefig", "writer", "DictWriter", "writerow", "write_text", "write_bytes", "write", "dump", "save",
+           "savez", "to_csv"}
 _OPTIMIZER = re.compile(r"^(grads?|gradients?)$", re.IGNORECASE)
 _MEASURES = re.compile(r"metric|accurac|rmse|evaluat|(^|_)(mse|mae|auc|f1|r2)$", re.IGNORECASE)
 _COUNTER = re.compile(r"(cur(rent)?_?)?(steps?|epochs?|iter(ation)?s?|i|n|t|idx|index|count|progress|num_\w+)")
 """Numbers that only count: a function of one is no change of it."""
-MOST_IDENTITIES = 3
+_JOINS = {"cat", "concat", "concatenate", "stack", "hstack", "vstack", "column_stack"}
+MOST_IDENTITIES, FLOORS = 3, 3
+LOSS_TERM = "a term of a sum of numbers, as a loss is"
+SKIP = " skip"
+"""What the name of a skip connection ends in, after that of what it leads around."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,7 @@ class _Found:
     line: int
     mutations: list[Mutation]
     definition: Definition | None = None
+    why: str = ""
 
 
 def inventory(texts: Mapping[str, str], command: Command, trace: Trace) -> Inventory:
@@ -86,13 +94,15 @@ class _Reader:
         self._by_key = {one.key: one for one in code.definitions}
         self._ran = [one for key, one in self._by_key.items() if key in trace.functions]
         self._rest: dict[str, NotExamined] = {}
+        self._held = _held_in(code)
 
     def read(self) -> Inventory:
         aside = self._decoys()
-        code = [*self._several(aside), *self._preserving(aside)]
+        code = [*self._several(aside), *self._preserving(aside), *self._skips(aside)]
         merged = self._merged([*self._options(), *self._keys()], code)
         parts = tuple(Part(
-            name=name, kind=one.kind, path=one.path, symbol=one.symbol, line=one.line, mutations=tuple(one.mutations))
+            name=name, kind=one.kind, path=one.path, symbol=one.symbol, line=one.line, mutations=tuple(one.mutations),
+            why=one.why)
             for name, one in zip(_unique(merged), merged, strict=True) if one.mutations)
         floors = self._floors([one.definition for one in merged if one.definition is not None])
         return Inventory(parts, tuple(self._rest.values()), tuple(floors))
@@ -111,25 +121,44 @@ class _Reader:
                     Mutation(kind="option", what=" ".join(words), words=words)])
 
     def _keys(self) -> Iterator[_Found]:
-        groups = {group for group, *_ in groups_off(self._code.texts, self._code)}
+        keys = keys_in(self._code.texts, self._command.argv, self._code)
+        of_key = {key.name: found for key in keys if (found := self._key(key)) is not None}
+        targets = targets_in(self._code.texts, self._code)
+        classes = {key.name.removesuffix("._target_"): str(key.value).rpartition(".")[2] for key in keys}
         for group, _, empty, path in groups_off(self._code.texts, self._code):
-            if not self._is_aside(group, path):
+            own = {name for name in of_key if name.startswith(f"{group}.")}
+            strengths = {name for name in own if is_strength(of_key[name].mutations[0])}
+            kept = strengths if len(strengths) > 1 else set[str]()  # what a group holds tells more than the group
+            of_key = {name: one for name, one in of_key.items() if name not in own - kept}
+            if not kept and not self._is_aside(group, path):
                 yield _Found(group.replace("/", "_"), "optional", path, group, 1, [
                     Mutation(kind="override", what=f"{group}={empty}", words=(f"{group}={empty}",))])
-        for key in keys_in(self._code.texts, self._command.argv, self._code):
-            last = key.name.rpartition(".")[2]
-            off = self._off(key, last)
-            if not off or key.name.partition(".")[0] in groups or self._is_aside(last, key.path):
-                continue
-            if any(word.startswith(f"{key.name}=") for word in self._command.argv):
-                continue
-            if (mutation := self._override(key, off)) is not None:
-                yield _Found(_plain_name(last), "optional", key.path, key.name, key.line, [mutation])
-        for name, path, line in targets_in(self._code.texts, self._code):
+        yield from (one for name, one in of_key.items() if not any(name.startswith(f"{held}.") for held, *_ in targets))
+        for name, path, line in targets:
             last = name.rpartition(".")[2]
-            if not self._is_aside(last, path):
+            if not self._is_aside(last, path) and not self._only_writes(classes.get(name, ""), last, path):
                 yield _Found(_plain_name(last), "optional", path, name, line, [
                     Mutation(kind="override", what=f"without {name}", words=(f"~{name}",))])
+
+    def _key(self, key: Key) -> _Found | None:
+        """A key that can be turned off, and that the command does not set."""
+        last = key.name.rpartition(".")[2]
+        off = self._off(key, last)
+        if not off or self._is_aside(last, key.path) or any(
+                word.startswith(f"{key.name}=") for word in self._command.argv):
+            return None
+        mutation = self._override(key, off)
+        return None if mutation is None else _Found(
+            _plain_name(last), "optional", key.path, key.name, key.line, [mutation])
+
+    def _only_writes(self, name: str, called: str, path: str) -> bool:
+        """Whether a class changes nothing that others see, and writes files."""
+        own = [one for one in self._ran if one.owner is not None and one.owner.name == name]
+        writes = any(last_name(node.func) in _WRITES for one in own for node in one.own() if isinstance(node, ast.Call))
+        if not writes or any(_changes(one, {*one.parameters}) for one in own):
+            return False
+        self._rest.setdefault(called, NotExamined(name=called, kind="decoy", why=f"{name} only writes files ({path})"))
+        return True
 
     def _off(self, key: Key, last: str) -> str:
         """The value that turns a key off; empty where none does. Strengths of the data are no part of a method."""
@@ -171,7 +200,8 @@ class _Reader:
                 if one.key not in self._trace.functions or one.key in aside or self._is_plumbing(one):
                     continue
                 if ways := [*self._zero(one), *([self._drop(*place)] if place is not None else [])]:
-                    yield _Found(one.name, "one of several", one.path, one.symbol, one.node.lineno, ways, one)
+                    yield _Found(one.name, "one of several", one.path, one.symbol, one.node.lineno, ways, one,
+                                 LOSS_TERM if self._is_scalar(name) else "")
 
     def _members(self) -> dict[str, tuple[str, ast.stmt] | None]:
         """What is joined with others, by name; with the statement that could go, and its file, where it is one."""
@@ -180,18 +210,20 @@ class _Reader:
         for path, nodes in self._bodies():
             added: dict[str, list[tuple[str, ast.stmt]]] = {}
             body = list(nodes)
-            made = {target.id: _calls(node.value) & known for node in body if isinstance(node, ast.Assign)
+            made = {target.id: self._calls(node.value) & known for node in body if isinstance(node, ast.Assign)
                     for target in node.targets if isinstance(target, ast.Name)}
             for node in body:
                 if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
-                    for name in _calls(node.value) & known:
+                    for name in self._calls(node.value) & known:
                         added.setdefault(ast.unparse(node.target), []).append((name, node))
                 elif isinstance(node, ast.List | ast.Tuple):
                     found |= {name: None for name in self._items(node, known) if name not in found}
+                elif isinstance(node, ast.Call) and last_name(node.func) in _JOINS and node.args:
+                    found |= {name: None for name in self._joined(node.args[0], made) if name not in found}
                 elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
                     named = {name for one in ast.walk(node) if isinstance(one, ast.Name) for name in made.get(
                         one.id, ())}
-                    found |= {name: None for name in (_calls(node) & known) | named
+                    found |= {name: None for name in (self._calls(node) & known) | named
                               if name not in found and self._is_scalar(name)}
             found |= {name: (path, statement) for members in added.values() if len(members) > 1
                       for name, statement in members}
@@ -206,6 +238,17 @@ class _Reader:
         for path, tree in self._code.trees.items():
             if path in self._trace.lines:
                 yield path, within(tree.body)
+
+    def _joined(self, node: ast.expr, made: Mapping[str, set[str]]) -> list[str]:
+        """What the arrays that are joined came of, by name."""
+        items = node.elts if isinstance(node, ast.List | ast.Tuple) else []
+        names = [made.get(one.id, set[str]()) for one in items if isinstance(one, ast.Name)]
+        return [name for every in names for name in every] if len(names) > 1 else []
+
+    def _calls(self, node: ast.expr) -> set[str]:
+        """Names of what is called, of an instance its class."""
+        calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
+        return {name for one in calls for name in (last_name(one.func), *self._held.get(last_name(one.func), ()))}
 
     def _items(self, node: ast.List | ast.Tuple, known: set[str]) -> list[str]:
         names = [name for item in node.elts if isinstance(item, ast.Call) and (name := last_name(item.func)) in known]
@@ -241,20 +284,48 @@ class _Reader:
             ways = [Mutation(kind="identity", what=f"gives back its argument {name}",
                              edits=(edit_between(one.path, text, identity(one, text, name)),))
                     for name in alike[:MOST_IDENTITIES]]
-            zero = self._zero(one)
+            zero = self._zero(one) if self._trace.functions[one.key].seen[0].returned[0] in ("array", "number") else []
             yield _Found(one.name, "shape-preserving", one.path, one.symbol, one.node.lineno,
-                         [*zero, *ways] if one.owner is not None or self._is_added(one) else [*ways, *zero], one)
+                         [*zero, *ways] if self._is_added(one) else [*ways, *zero], one)
+
+    def _skips(self, aside: set[str]) -> Iterator[_Found]:
+        """Sums of a function's argument and what was made of it, where what comes back is shaped like the argument."""
+        for one in self._ran:
+            if one.key in aside or (names := self._alike(one)) == [] or self._is_plumbing(one):
+                continue
+            text = self._code.texts[one.path]
+            for node in one.own():
+                if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)):
+                    continue
+                given = [side for side in (node.left, node.right) if isinstance(side, ast.Name) and side.id in names]
+                other = node.right if given == [node.left] else node.left
+                if len(given) == 1 and self._layers(other, one) > 1:
+                    after = replaced(text, node, ast.unparse(other))
+                    yield _Found(f"{one.name}{SKIP}", "one of several", one.path, f"{one.symbol}:{node.lineno}",
+                                 node.lineno, [Mutation(
+                                     kind="drop", what=f"{given[0].id} is not added to `{ast.unparse(other)[:60]}`",
+                                     edits=(edit_between(one.path, text, after),))], one)
+
+    def _layers(self, value: ast.expr, one: Definition) -> int:
+        """How many calls of what an object holds lead to a value within one of its methods."""
+        names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)} - set(one.parameters)
+        made = [node.value for node in one.own() if isinstance(node, ast.Assign)
+                and any(isinstance(target, ast.Name) and target.id in names for target in node.targets)]
+        return sum(isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+                   and isinstance(node.func.value, ast.Name) and node.func.value.id == "self"
+                   for tree in (value, *made) for node in ast.walk(tree))
 
     def _is_added(self, one: Definition) -> bool:
         """Whether what it gives back is added to something: then it is gone as zero, and doubles as its argument."""
-        return any(one.node.name in _calls(term) for tree in self._code.trees.values() for node in ast.walk(tree)
+        return any(one.name in self._calls(term) for tree in self._code.trees.values() for node in ast.walk(tree)
                    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) for term in (node.left, node.right))
 
     def _alike(self, one: Definition) -> list[str]:
         """The arguments that what comes back is shaped like, in every call that was looked at."""
         called = self._trace.functions[one.key]
         names = [name for name in one.parameters if called.seen and all(
-            seen.given.get(name) == seen.returned and seen.returned[0] in ("array", "number") for seen in called.seen)]
+            seen.given.get(name) == seen.returned and (seen.returned == ["number"] or _has_arrays(seen.returned))
+            for seen in called.seen)]
         if called.seen and called.seen[0].returned == ["number"]:
             return [name for name in names[:1] if name in one.parameters[:1] and not _COUNTER.fullmatch(name)]
         return names
@@ -324,21 +395,18 @@ class _Reader:
     # --- the floor ----------------------------------------------------------------------------------------------------
 
     def _floors(self, parts: Sequence[Definition]) -> Iterator[Mutation]:
-        """What all of the model passes through turned to zero: the function below which most parts ran; then steps of
-        the training that change nothing."""
+        """What all of the model passes through turned to zero: functions below which most parts ran; then steps of the
+        training that change nothing."""
         keys = {one.key for one in parts}
-        best: tuple[int, int, str] | None = None
+        ranked: list[tuple[int, int, str]] = []
         for one in self._ran:
-            called = self._trace.functions[one.key]
-            if not called.seen or called.seen[0].returned[0] not in ("array", "list", "dict") or (
-                    one.key in keys):
-                continue
-            below = self._trace.below(one.key)
-            rank = (len(below & keys), -len(below), one.key)
-            if rank[0] and (best is None or rank > best):
-                best = rank
-        if best is not None:
-            yield from self._zero(self._by_key[best[2]])
+            seen = self._trace.functions[one.key].seen
+            if seen and _has_arrays(seen[0].returned) and one.key not in keys and not _steps(one):
+                below = self._trace.below(one.key)
+                ranked.append((len(below & keys), -len(below), one.key))
+        for rank in sorted(ranked, reverse=True)[:FLOORS]:
+            if rank[0]:
+                yield from self._zero(self._by_key[rank[2]])
         for one in self._ran:
             if _steps(one) and (names := self._alike(one)):
                 text = self._code.texts[one.path]
@@ -354,10 +422,10 @@ class _Reader:
             known = next((part for part in parts if (part.path, part.symbol) == (one.path, one.symbol)), None)
             if known is None:
                 parts.append(one)
-            else:
-                known.mutations += [way for way in one.mutations if way not in known.mutations]
+            else:  # chained where it could be joined: as its argument first
+                known.mutations = [*one.mutations, *(way for way in known.mutations if way not in one.mutations)]
         for one in outside:
-            known = next((part for part in parts if _same(one.name, part.name)), None)
+            known = self._meant(one, parts)
             if known is None:
                 parts.append(one)
             else:
@@ -365,6 +433,18 @@ class _Reader:
                 known.mutations = [*first, *one.mutations, *known.mutations[len(first):]]
                 known.kind = "optional"
         return parts
+
+    def _meant(self, setting: _Found, parts: Sequence[_Found]) -> _Found | None:
+        """The part that a setting's name means: the setting of that name, or the one piece of code that it may mean."""
+        same = next((part for part in parts if part.definition is None and part.name == setting.name), None)
+        if same is not None:
+            return same
+        meant = [part for part in parts if part.definition is not None and not part.name.endswith(SKIP)
+                 and _same(setting.name, part.name)]
+        exact = [part for part in meant if len(_words(part.name)) == len(_words(setting.name))]
+        known = {one.definition.owner or one.definition.node for one in meant if one.definition is not None}
+        others = [one for one in self._ran if _same(setting.name, one.name) and (one.owner or one.node) not in known]
+        return exact[0] if exact else meant[0] if len(meant) == 1 and not others else None
 
 
 def _steps(one: Definition) -> bool:
@@ -376,13 +456,29 @@ def is_strength(mutation: Mutation) -> bool:
     return mutation.kind in ("option", "override") and bool(re.search(r"[= ]0$", mutation.what))
 
 
-def _calls(node: ast.expr) -> set[str]:
-    return {last_name(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)}
+def _held_in(code: Code) -> dict[str, set[str]]:
+    """What attributes and loop variables stand for, by the names of what is called to make them."""
+    held: dict[str, set[str]] = {}
+    for tree in code.trees.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
+                held.setdefault(node.targets[0].attr, set()).update(
+                    last_name(one.func) for one in ast.walk(node.value) if isinstance(one, ast.Call))
+    for tree in code.trees.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
+                names = {one.attr for one in ast.walk(node.iter) if isinstance(one, ast.Attribute)}
+                held.setdefault(node.target.id, set()).update(*(held.get(name, set[str]()) for name in names))
+    return held
 
 
-def _changes(one: Definition) -> bool:
+def _has_arrays(kind: Sequence[Any]) -> bool:
+    return kind[0] == "array" or (kind[0] in ("list", "dict") and len(kind) > 2 and any(map(_has_arrays, kind[2])))
+
+
+def _changes(one: Definition, given: set[str] | None = None) -> bool:
     """Whether it writes to something that is not its own: an attribute or item of what it was given, a global."""
-    given = {"self", *one.parameters}
+    given = {"self", *one.parameters} if given is None else given
     for node in one.own():
         if isinstance(node, ast.Global | ast.Nonlocal):
             return True
@@ -416,14 +512,18 @@ def _plain_name(name: str) -> str:
 
 def _same(setting: str, symbol: str) -> bool:
     """Whether what is set by one name is likely the code of another: all its words begin words of the symbol."""
-    words = [word for word in re.split(r"[_\W]+", setting.lower()) if word]
-    within = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", symbol)]
+    words, within = _words(setting), _words(symbol)
     return bool(words) and all(any(_begins(word, one) for one in within) for word in words)
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name, however it is written."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
 
 
 def _begins(word: str, other: str) -> bool:
     """Whether one of two words begins the other."""
-    return len(word) > 2 and (other.startswith(word[:6]) or (len(other) > 3 and word.startswith(other[:6])))
+    return len(word) > 2 and (other.startswith(word[:6]) or (len(other) > 4 and word.startswith(other[:6])))
 
 
 def _unique(found: Sequence[_Found]) -> list[str]:

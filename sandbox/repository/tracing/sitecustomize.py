@@ -40,6 +40,8 @@ def _kind(value, deep=2):
         return ["number"]
     if isinstance(value, (list, tuple)) and deep:
         return ["list", len(value), [_kind(one, deep - 1) for one in value[:4]]]
+    if isinstance(value, dict) and deep:
+        return ["dict", len(value), [_kind(one, deep - 1) for one in list(value.values())[:8]]]
     return [type(value).__name__]
 
 

@@ -87,6 +87,58 @@ def log_scalar(name, value):
 '''
 
 
+HELD = '''
+import numpy as np
+
+
+class Scale:
+    def __call__(self, x):
+        return x / x.std()
+
+
+class Waves:
+    def __call__(self, t):
+        return np.stack([np.sin(t), np.cos(t)], -1)
+
+
+class Block:
+    def __init__(self):
+        self.norm, self.wide = Scale(), np.ones((4, 4))
+        self.first = Scale()
+        self.second = Scale()
+
+    def __call__(self, x):
+        h = self.first(x)
+        h = self.second(h) @ self.wide
+        return x + h
+
+
+class Model:
+    def __init__(self):
+        self.scaler = Scale()
+        self.waves = Waves()
+        self.blocks = [Block()]
+
+    def __call__(self, batch):
+        a = self.scaler(batch["a"])
+        b = self.waves(batch["t"])
+        x = np.concatenate([a, b], -1)
+        for block in self.blocks:
+            x = block(x)
+        return {"out": x.sum(-1), "all": x}
+
+
+class Shift:
+    def __call__(self, batch):
+        return {**batch, "a": batch["a"] + 0.1}
+
+
+rng = np.random.default_rng(0)
+batch = Shift()({"a": rng.normal(size=(5, 2)), "t": rng.normal(size=5)})
+print(Model()(batch)["out"].mean())
+'''
+
+
 def read(folder: Path, files: dict[str, str], command: Command) -> Inventory:
     """The inventory after a run in a process of its own, as the tracer sees it."""
     for name, text in files.items():
@@ -121,6 +173,17 @@ def test_a_torch_model_its_losses_and_its_augmentation(tmp_path: Path) -> None:
                      "main_loss": "one of several", "aux_loss": "one of several"}
     assert "log_scalar" in {one.name for one in found.rest if one.kind == "decoy"}
     assert found.floors[0].what == "Net.forward gives back zeros"
+
+
+def test_what_objects_hold_what_is_joined_and_skip_connections(tmp_path: Path) -> None:
+    found = read(tmp_path, {"train.py": HELD.lstrip()}, Command(argv=("python", "train.py"), metric="stdout:(.*)"))
+    ways = {part.name: [way.kind for way in part.mutations] for part in found.parts}
+    assert ways == {
+        "Scale": ["identity", "zero"], "Waves": ["zero"], "Block": ["identity", "zero"], "Shift": ["identity"],
+        "Block skip": ["drop"]}
+    skip = next(part for part in found.parts if part.name == "Block skip")
+    assert "        return h\n" in changed(HELD.lstrip(), skip.mutations[0].edits[0])
+    assert found.floors[0].what == "Model.__call__ gives back zeros"
 
 
 def test_what_a_trace_says_may_be_anything(tmp_path: Path) -> None:
