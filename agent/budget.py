@@ -13,6 +13,7 @@ from models.client import Models
 from models.errors import ModelConfigError
 from models.failover import open_backend
 from models.ledger import Keep
+from models.roles.planning import PLAN, REPOSITORY_PLAN
 from models.settings import ModelSettings
 from record.exchanges import FILE, Exchanges
 from record.log import MemoryLog, Recorder
@@ -41,7 +42,8 @@ def shares_of(settings: Settings, gpus: Callable[[], int] | None = None) -> RunS
     return RunShares(
         models=settings.models, search=settings.search, paper=settings.writing, node_seconds=sandbox.timeout,
         gpus=gpus or (lambda: sandbox.gpus_per_node if sandbox.device == "cuda" else 0), grace=sandbox.grace + GRACE,
-        documents=documents, prior=PRIOR_PAPERS if settings.literature.sources else min(PRIOR_PAPERS, documents))
+        documents=documents, planner=PLAN if settings.code.repository is None else REPOSITORY_PLAN,
+        prior=PRIOR_PAPERS if settings.literature.sources else min(PRIOR_PAPERS, documents))
 
 
 def check_budget(settings: Settings) -> None:

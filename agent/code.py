@@ -10,6 +10,7 @@ from agent.data import dataset_of
 from agent.settings import Settings
 from inspector.provenance import Place
 from models.roles.patching import ARM_PATCH
+from models.roles.planning import REPOSITORY_PLAN
 from record.claims.means import winner
 from record.errors import WrongUse
 from record.expected import parse_expected
@@ -27,7 +28,9 @@ from sandbox.repository.hiding import Hidden
 from sandbox.repository.metric import parse_metric
 from sandbox.repository.mirror import Mirror
 from stages.bench import UserRepository
+from stages.repository.code import code_in as parsed
 from stages.repository.patches import by_words
+from stages.repository.planning import repository_faults
 
 PLACES = 4
 """Lines of a repository that are shown at most of one number."""
@@ -68,24 +71,20 @@ def check_words(plan: DataPlan, settings: Settings) -> None:
         if any(arm.words for arm in plan.arms):
             raise WrongUse("the plan has words for a repository's command: name the repository with --code")
         return
-    data = dataset_of(code.repository)
-    if [use.name for use in plan.datasets] != [data]:
-        raise WrongUse(f"a study of a repository has one dataset, its own, which the plan calls {data}")
-    if plan.primary.higher_is_better != (code.direction == "max"):
-        raise WrongUse(f"the plan's {plan.primary.name} is better when "
-                       f"{'higher' if plan.primary.higher_is_better else 'lower'}, and --direction is "
-                       f"{code.direction}: make them agree")
+    read = parsed(Mirror.texts_of(code.repository, dirty=code.dirty))
+    for fault in repository_faults(plan, dataset_of(code.repository), code.as_command, read):
+        raise WrongUse(fault)
     plain = [arm.name for arm in plan.arms if arm.role != "baseline" and not arm.words]
     if plain and settings.models.candidates(ARM_PATCH)[0].name == "offline":
         raise WrongUse(f"arm {plain[0]!r} has no words, so that it would be the repository as it is: say in `words` "
                        "what makes it, or name a model (--model) that makes it by a patch")
 
 
-def with_reasons(plan: DataPlan) -> DataPlan:
-    """The plan of a repository's study; arms without hyperparameters run as its authors set them."""
-    return plan.model_copy(update={"arms": tuple(
-        arm if arm.untuned or plan.space_of(arm.name) else arm.model_copy(update={
-            "untuned": "it runs with the settings of the repository's authors"}) for arm in plan.arms)})
+def check_planner(settings: Settings) -> None:
+    """Refuse to have a study planned by a model that plans none. Raises `WrongUse`."""
+    if settings.models.candidates(REPOSITORY_PLAN)[0].name == "offline":
+        raise WrongUse("the offline model plans no study of a repository: give --plan, a data plan whose arms say in "
+                       "`words` what makes them, or name a model with --model")
 
 
 def of_words(settings: Settings, plan: DataPlan) -> Settings:
@@ -108,16 +107,28 @@ def hidden_in(settings: Settings) -> Hidden:
         raise WrongUse(f"--hide: the regular expression {error.pattern!r} cannot be read: {error}") from None
 
 
-def taken(settings: Settings, folder: RunFolder) -> Settings:
+def settled(settings: Settings, state: RunState) -> Settings:
+    """The settings of a run as its plan leaves them, once there is one."""
+    plan = state.data_plan or (state.started.plan if state.started is not None else None)
+    return settings if plan is None or settings.code.repository is None else of_words(settings, plan)
+
+
+def copied(settings: Settings, folder: RunFolder) -> Settings:
     """The settings with where the repository stands, which was copied into the run. Raises `RepositoryError`."""
     code = settings.code
     if code.repository is None:
         return settings
     found = mirror_in(folder).take(code.repository, dirty=code.dirty)
-    place = code.repository.absolute()
-    opened(settings.model_copy(update={"code": code.model_copy(update={"tree": found.tree})}), folder)
     return settings.model_copy(update={"code": code.model_copy(update={
-        "repository": place, "commit": found.commit, "tree": found.tree})})
+        "repository": code.repository.absolute(), "commit": found.commit, "tree": found.tree})})
+
+
+def taken(settings: Settings, folder: RunFolder) -> Settings:
+    """The same, once its environment could be opened. Raises `RepositoryError`, `ExecutorError`."""
+    settings = copied(settings, folder)
+    if settings.code.repository is not None:
+        opened(settings, folder)
+    return settings
 
 
 def opened(settings: Settings, folder: RunFolder) -> Repository:
@@ -130,15 +141,15 @@ def opened(settings: Settings, folder: RunFolder) -> Repository:
                       settings.sandbox.device)
 
 
-def under_study(settings: Settings, repository: Repository | None) -> UserRepository | None:
+def under_study(settings: Settings, folder: RunFolder, environment: str = "") -> UserRepository | None:
     """What stages know of the repository; None where experiments are written."""
-    if repository is None:
-        return None
     code = settings.code
+    if code.repository is None:
+        return None
     return UserRepository(
         Code(commit=code.commit, tree=code.tree, command=code.as_command, name="", test_metric=code.test_metric,
-             environment=repository.environment.digest),
-        repository.mirror, parse_expected(code.expect) if code.expect else None, code.frozen)
+             environment=environment),
+        mirror_in(folder), parse_expected(code.expect) if code.expect else None, code.frozen, code.space)
 
 
 def lines_that_write(run: Path, state: RunState, key: str) -> tuple[Place, ...]:

@@ -17,11 +17,8 @@ from record.nouns.data import DataPlan
 from record.nouns.idea import Idea
 from sandbox.hub import HubOffers
 from sandbox.packages.of_run import RunPackages
-from sandbox.repository.mirror import Mirror
 from sandbox.scorers import scorers_of
 from stages.prepare import given_faults
-from stages.repository.code import code_in
-from stages.repository.words import words_faults
 
 MOST_BYTES = 200_000
 
@@ -58,10 +55,6 @@ def read_plan(path: Path) -> DataPlan:
 def check_plan(plan: DataPlan, path: Path, idea: Idea, settings: Settings) -> None:
     """Refuse a given plan that cannot be carried out. Raises `WrongUse`, `DatasetError`, `PackageError`."""
     check_words(plan, settings)
-    if settings.code.repository is not None:
-        code = code_in(Mirror.texts_of(settings.code.repository, dirty=settings.code.dirty))
-        if fault := next(words_faults(plan, settings.code.as_command.argv, code), ""):
-            raise WrongUse(f"{path}: {fault}")
     sources = sources_of(settings)
     faults = given_faults(plan, idea, sources, scorers_of(sources, settings.sandbox.scorers), settings.seed,
                           tuple(settings.subjects), room_here(settings.sandbox), HubOffers(settings.sandbox))

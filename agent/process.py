@@ -12,11 +12,11 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from agent.budget import shares_of, subjects_of
-from agent.code import opened, under_study
+from agent.code import opened, settled, under_study
 from agent.data import provided, sources_of
 from agent.environment import environment_text, isolation_text, notice, packages
 from agent.graph import Step, run_graph
@@ -36,7 +36,7 @@ from record.fold.state import RunState
 from record.folder import RunFolder, write_file
 from record.keeping import collect
 from record.log import EventLog
-from record.nouns.nodes import STAGES, Phase
+from record.nouns.nodes import STAGES, Phase, StageName
 from sandbox.datasets import files_of
 from sandbox.errors import PackageError
 from sandbox.executor import LocalExecutor
@@ -100,13 +100,12 @@ class Process:
         repository: Repository | None = None
         if self.settings.code.repository is not None:
             repository = executor.repository = await asyncio.to_thread(opened, self.settings, self.folder)
-        bench = self._bench(executor, repository)
-        research = Research(bench)
+        self._take_up(self._bench(executor, repository))
         with self._signalled():
             try:
-                note_time(bench)
-                async with self._watched(bench):
-                    done = await run_graph(self._steps(bench, research), lambda: self.log.state)
+                note_time(self.bench)
+                async with self._watched(self.bench):
+                    done = await run_graph(self._steps(), lambda: self.log.state)
             except (PlanError, PackageError, BaselineError) as error:
                 return self._end(WRONG_USE, str(error))
             except (NothingWorkedError, flow.NoDraftError) as error:
@@ -121,7 +120,7 @@ class Process:
                 return self._end(INTERRUPTED, f"{self.asked_by}; work in flight was dropped")
             finally:
                 self.main = None  # from here on nobody cancels: what is closed is closed whole
-                await research.close()
+                await self.research.close()
                 await executor.close()
                 if repository is not None:
                     repository.mirror.forget_checkouts()
@@ -129,12 +128,15 @@ class Process:
                 return self._end(INTERRUPTED, f"{self.asked_by}; go on with 'scientist resume'")
             return self._end(*ending_of(self.log.state))
 
+    def _take_up(self, bench: Bench) -> None:
+        self.bench, self.research = bench, Research(bench)
+
     def _end(self, code: int, reason: str) -> int:
         self.log.append(Ended(exit_code=code, reason=reason))
         return code
 
     def _bench(self, executor: LocalExecutor, repository: Repository | None) -> Bench:
-        settings = self.settings
+        settings = settled(self.settings, self.log.state)
 
         def equip(overlay: Overlay) -> None:
             executor.packages = overlay
@@ -148,7 +150,8 @@ class Process:
                 self.backend, self.log, settings.models, time.monotonic,
                 retry=Retry(settings.models, self.log.append, self._seconds_left), budget=budget,
                 keep=partial(prompts.keep, self.folder.root)),
-            budget=budget, repository=under_study(settings, repository),
+            budget=budget, repository=under_study(
+                settings, self.folder, repository.environment.digest if repository is not None else ""),
             node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit,
             seconds_left=self._seconds_left, device=executor.device,
             network=settings.sandbox.network == "on",
@@ -161,11 +164,18 @@ class Process:
             isolation=isolation_text, signals=self.signals, sources=sources_of(settings),
             scorers=scorers_of(sources_of(settings), settings.sandbox.scorers), subjects=settings.subjects)
 
-    def _steps(self, bench: Bench, research: Research) -> dict[Phase, Step]:
+    def _steps(self) -> dict[Phase, Step]:
         async def unless_stopped(step: Callable[[Bench], Awaitable[None]]) -> bool:
             if await self.signals.going():
-                await step(bench)
+                await step(self.bench)
             return not self.signals.stop.is_set()
+
+        async def prepared(bench: Bench) -> None:
+            await prepare(bench)
+            self._take_up(replace(bench, search=settled(self.settings, self.log.state).search))
+
+        async def searched(stage: StageName) -> bool:
+            return await self.research.stage(stage)
 
         async def tidied(step: Step) -> bool:
             await collect(self.folder, self.log)
@@ -174,12 +184,12 @@ class Process:
             return await step()
 
         async def missing() -> bool:
-            return await self.signals.going() and await missing_ablations(bench)
+            return await self.signals.going() and await missing_ablations(self.bench)
 
         steps: dict[Phase, Callable[[Bench], Awaitable[None]]] = {
-            "prepare": prepare, "score": score_tests, "judge": judge, **flow.STEPS}
+            "prepare": prepared, "score": score_tests, "judge": judge, **flow.STEPS}
         every: dict[Phase, Step] = {
-            "missing": missing, **{stage: partial(research.stage, stage) for stage in STAGES},
+            "missing": missing, **{stage: partial(searched, stage) for stage in STAGES},
             **{phase: partial(unless_stopped, step) for phase, step in steps.items()}}
         return {phase: partial(tidied, step) for phase, step in every.items()}
 

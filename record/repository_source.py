@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from record.nouns.cells import Cell
-from record.nouns.data import DataPlan
+from record.nouns.data import Arm
 from record.nouns.frozen import Frozen, Scalar
 from record.nouns.repository import Command
 from record.source import ENTRY, file_of
@@ -51,10 +51,10 @@ class Code(Frozen):
         return (*arm.words, *self.levels.get(cell.level, ()), *(word for text in own for word in text.split()))
 
 
-def program_of(plan: DataPlan, code: Code, arms: Mapping[str, ArmCode] | None = None) -> dict[str, str]:
+def program_of(planned: Sequence[Arm], code: Code, arms: Mapping[str, ArmCode] | None = None) -> dict[str, str]:
     """The files of the program that measures every arm of a plan; without `arms` the plan's words make each."""
     files = {ENTRY: TOLD, CODE: code.model_dump_json(indent=1) + "\n"}
-    made = {arm.name: ArmCode(words=arm.words) for arm in plan.arms} if arms is None else arms
+    made = {arm.name: ArmCode(words=arm.words) for arm in planned} if arms is None else arms
     for name, one in made.items():
         files[file_of(name, ".json")] = one.model_dump_json(indent=1) + "\n"
         if one.patch:

@@ -23,6 +23,7 @@ from record.nouns.decisions import Work
 from record.nouns.idea import Idea
 from record.nouns.nodes import Failure, NodeStep
 from record.nouns.repository import Expected
+from record.nouns.space import Space
 from record.reading import RecordError
 from record.repository_source import Code
 from record.unexpected import MOST, frames_of
@@ -51,6 +52,8 @@ class UserRepository:
     """What it should give as it is."""
     frozen: tuple[str, ...] = ()
     """Patterns of files that no patch may change."""
+    space: Space = Space()
+    """What the person says can be set of it."""
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from models.client import ModelClient
 from models.errors import ContextTooLong, ImagesRefused, ModelConfigError, ModelError
@@ -13,8 +13,17 @@ from models.prices import in_words as price_in_words
 from models.roles.assessing import FEEDBACK, FeedbackInputs
 from models.roles.coding import CODE, CodeInputs, Study
 from models.roles.patching import ARM_PATCH
-from models.roles.planning import PLAN, AmendedPlan, CatalogueEntry, PlanInputs, SubjectEntry
+from models.roles.planning import (
+    PLAN,
+    REPOSITORY_PLAN,
+    AmendedPlan,
+    CatalogueEntry,
+    PlanInputs,
+    PlanningInputs,
+    SubjectEntry,
+)
 from models.roles.protocol import ProtocolReviewInputs
+from models.roles.role import AnyRole
 from models.settings import SubjectSettings
 from record.errors import ExpectedFailure
 from record.estimands import hypothesis_faults
@@ -43,6 +52,7 @@ from stages.planned_tuning import tuning_faults
 from stages.prior_work import common_to, complaint_of, read_prior_work, unanswered, with_omissions
 from stages.protocol import estimands_of, reviewed
 from stages.repository.patches import by_words, patching, shown_of
+from stages.repository.planning import RepositoryStudy
 from stages.settings import AMENDS, PLANS
 
 UNREADABLE = "the answer before could not be read as a data plan: answer with all its fields, and nothing else"
@@ -52,11 +62,30 @@ class PlanError(ExpectedFailure):
     """No usable data plan came of the idea. Who acts: the person; name datasets in the idea, or another model."""
 
 
-async def prepare(bench: Bench) -> None:
-    """Record the data plan of the run's idea, and its datasets.
+CHECK = "check the repository"
+"""The step that runs a user's repository as it is; before a model plans a study of it, after a plan that was given."""
 
-    Raises: `PlanError`, and `ModelConfigError` where the models cannot read what the study tells them.
+
+async def prepare(bench: Bench) -> None:
+    """Record the data plan of the run's idea, and its datasets; of a study of a repository it is run first, as it is.
+
+    Raises: `PlanError`, `BaselineError`, and `ModelConfigError` where the models cannot read what the study tells them.
     """
+    started = bench.state.started
+    assert started is not None
+
+    async def check(_: ModelClient) -> None:
+        await check_repository(bench, started.seed)
+
+    if bench.repository is not None and started.plan is None:
+        await do_work(bench, CHECK, check)
+    await planned(bench)
+    if bench.repository is not None:
+        await do_work(bench, CHECK, check)
+
+
+async def planned(bench: Bench) -> None:
+    """Record the data plan of the run's idea, and its datasets. Raises: what `prepare` raises, but `BaselineError`."""
     await read_context(bench)
 
     async def work(client: ModelClient) -> None:
@@ -82,9 +111,6 @@ async def prepare(bench: Bench) -> None:
             hub=bench.hub.taken(plan) if bench.hub is not None else ()))
 
     await do_work(bench, "prepare", work)
-    if bench.repository is not None:
-        seed = bench.state.started.seed if bench.state.started is not None else 0
-        await do_work(bench, "check the repository", lambda _: check_repository(bench, seed))
 
 
 async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
@@ -97,17 +123,25 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
                               seed=bench.state.started.seed)
     scorers = {name: read_scorer(name, place)[0] for name, place in bench.scorers.items()}
     known = tuple(_entry(one, scorers.get(one.name)) for one in entries)
-    metrics = dict.fromkeys((*METRICS, *(metric.name for one in scorers.values() for metric in one.metrics)))
-    planner = Planner(client, PlanInputs(
-        idea=bench.idea, catalogue=known, subjects=entries_of(bench.subjects),
-        subject_budget=in_words(bench.state), metrics=tuple(metrics), node_seconds=bench.node_seconds,
-        retry_seconds=bench.retry_seconds, run_seconds=bench.run_seconds, rate=bench.state.rate,
-        device=bench.device, room=bench.executor.room, shares=SHARES, context=lines_of(bench.state.context),
-        prior=prior.papers if prior is not None else (), common=common_to(prior),
-        packages=bench.more_packages.names if bench.more_packages else (),
-        hub=await to_thread(lambda: hub.offers) if hub is not None else ()),
-        scorers=scorers, order=bench.search.order, packages=bench.more_packages,
-        hub=hub, seed=bench.state.started.seed)
+    shared = PlanningInputs(
+        idea=bench.idea, node_seconds=bench.node_seconds, retry_seconds=bench.retry_seconds,
+        run_seconds=bench.run_seconds, rate=bench.state.rate, device=bench.device, room=bench.executor.room,
+        context=lines_of(bench.state.context), prior=prior.papers if prior is not None else (),
+        common=common_to(prior))
+    planner = Planner(
+        client, shared, catalogue={one.name: one for one in known}, scorers=scorers, order=bench.search.order,
+        packages=bench.more_packages, hub=hub, seed=bench.state.started.seed)
+    if bench.repository is not None:
+        study = RepositoryStudy(bench.repository, known[0].name)
+        planner = replace(planner, role=REPOSITORY_PLAN, fit=study.fitted, inputs=await to_thread(
+            study.inputs, shared, bench.state.code.baseline))
+    else:
+        metrics = dict.fromkeys((*METRICS, *(metric.name for one in scorers.values() for metric in one.metrics)))
+        planner = replace(planner, subjects=tuple(bench.subjects), inputs=PlanInputs(
+            **{name: getattr(shared, name) for name in PlanningInputs.model_fields}, catalogue=known,
+            subjects=entries_of(bench.subjects), subject_budget=in_words(bench.state), metrics=tuple(metrics),
+            shares=SHARES, packages=bench.more_packages.names if bench.more_packages else (),
+            hub=await to_thread(lambda: hub.offers) if hub is not None else ()))
     given, complaints = bench.state.started.plan, ()
     if given is None:
         plan, complaints = await planner.ask(PLANS, fatal=ContextTooLong)
@@ -149,9 +183,14 @@ class Planner:
     """Asks for a data plan until it can be carried out, and shows what is wrong with the one before."""
 
     client: ModelClient
-    inputs: PlanInputs
+    inputs: PlanningInputs
+    catalogue: Mapping[str, CatalogueEntry]
     scorers: Mapping[str, Scorer]
     order: str
+    role: AnyRole = PLAN
+    fit: Callable[[DataPlan], tuple[DataPlan, tuple[str, ...]]] = lambda plan: (plan, ())
+    """What a plan is made of an answer, and what is wrong with it besides."""
+    subjects: tuple[str, ...] = ()
     packages: RunPackages | None = None
     hub: HubOffers | None = None
     seed: int = 0
@@ -165,24 +204,25 @@ class Planner:
         Of what two of the closest papers use, nothing is asked for twice: what the second plan does not tell of either
         is printed as omitted. Raises `ModelError`, a `ContextTooLong` that is fatal as `ModelConfigError`.
         """
-        known, told = {entry.name: entry for entry in self.inputs.catalogue}, False
-        titles = {entry.name: entry.title for entry in self.inputs.catalogue}
+        known, told = dict(self.catalogue), False
+        titles = {name: entry.title for name, entry in known.items()}
         complaints: tuple[str, ...] = ()
         for left in reversed(range(tries)):
             asked = self.inputs.model_copy(update={"before": before, "findings": findings, "complaints": complaints})
             try:
-                plan = await self.client.usable(PLAN, asked, fatal=fatal,
-                                                then="it is asked again, as often as for a plan with faults")
+                answer: DataPlan | None = await self.client.usable(
+                    self.role, asked, fatal=fatal, then="it is asked again, as often as for a plan with faults")
             except ContextTooLong as error:
                 raise ModelConfigError(str(error)) from None
-            if plan is None:
+            if answer is None:
                 complaints = (UNREADABLE,)
                 continue
+            plan, misfits = self.fit(as_recorded(answer))
             known, unasked = (known, ()) if self.hub is None else await to_thread(
                 with_asked, known, plan, self.hub, self.seed)
-            complaints = unasked or faults_of(
-                plan, known, scorers=self.scorers, anchors=self.inputs.idea.anchors,
-                subjects=[one.name for one in self.inputs.subjects], room=self.inputs.room)
+            complaints = unasked or misfits or faults_of(
+                plan, known, scorers=self.scorers, anchors=self.inputs.idea.anchors, subjects=self.subjects,
+                room=self.inputs.room)
             if self.packages is not None:
                 complaints = (*complaints, *await to_thread(self.packages.faults, plan.packages))
             silent, before = unanswered(plan, self.inputs.common, titles), plan
@@ -200,6 +240,12 @@ class Planner:
         if not isinstance(found, AmendedPlan):
             return None, ()
         return DataPlan.model_validate(found.model_dump(exclude={"answers"})), found.answers
+
+
+def as_recorded(answer: DataPlan) -> DataPlan:
+    """A planner's answer as a plan like any other, with its answers to findings."""
+    kind = AmendedPlan if isinstance(answer, AmendedPlan) else DataPlan
+    return answer if type(answer) is kind else kind.model_validate(answer.model_dump())
 
 
 def with_asked(

@@ -46,6 +46,7 @@ class RunShares:
     """Full texts that are read for what they used."""
     grace: float = 0.0
     """Seconds that an attempt may run over its limit."""
+    planner: AnyRole = roles.PLAN
 
     def steps(self) -> Mapping[str, Spending]:
         """Every step outside the search that a run takes, by its task."""
@@ -59,7 +60,7 @@ class RunShares:
         return {
             CONTEXT: call(roles.DIGEST) * (self.documents * DIGESTS),
             "prepare": (call(roles.PRIOR_SEARCH) + call(roles.PRIOR_WORK) * self.prior
-                        + call(roles.PLAN) * (PLANS + AMENDS) + call(roles.PROTOCOL_REVIEW) * REVIEWS),
+                        + call(self.planner) * (PLANS + AMENDS) + call(roles.PROTOCOL_REVIEW) * REVIEWS),
             **{summary_of(stage).task: call(roles.SUMMARY) for stage in STAGES},
             "figures": call(roles.FIGURES, roles.VISION) * looks,
             "write": call(roles.OUTLINE) * OUTLINES + call(roles.WRITE) * (paper.writings(MOST_SECTIONS) + 1),

@@ -18,6 +18,7 @@ from rich.text import Text
 from agent.budget import open_model
 from agent.cli.edge import DONE, FAILED, WRONG_USE, say
 from agent.cli.shown import answer, line, show
+from agent.code import copied, settled, under_study
 from agent.data import sources_of
 from agent.environment import rate_of
 from agent.forecast import Amount, Forecast, forecast
@@ -25,7 +26,7 @@ from agent.plans import plan_text
 from agent.settings import Settings
 from inspector.text import count, dollars, duration
 from models.errors import ModelUnavailable
-from models.roles.planning import PLAN
+from models.roles.planning import PLAN, REPOSITORY_PLAN
 from record.errors import WrongUse
 from record.estimands import described
 from record.events.papers import PriorWorkRead
@@ -44,7 +45,7 @@ from sandbox.packages.of_run import RunPackages
 from sandbox.scorers import scorers_of
 from stages.bench import Bench
 from stages.documents import keep
-from stages.prepare import PlanError, prepare
+from stages.prepare import PlanError, planned
 
 MOST_NAMED = 12
 
@@ -82,7 +83,8 @@ def show_plan(
 ) -> int:
     """Make the plan, or take one that was given, show it, and write it to `out`; returns 2 where there is no usable
     plan. Raises `ModelError`, `DatasetError`, `WrongUse`."""
-    planner = settings.models.candidates(PLAN)[0].name
+    role = PLAN if settings.code.repository is None else REPOSITORY_PLAN
+    planner = settings.models.candidates(role)[0].name
     if out is not None and out.exists():
         raise WrongUse(f"{out} exists: name another file")
     if planner != "offline" and not json and plan is None:
@@ -104,7 +106,7 @@ def show_plan(
         device=settings.sandbox.device, time_limit=settings.time_limit, data_plan=state.data_plan,
         datasets=state.datasets, installed=state.installed, hub=state.hub, prior_work=state.prior_work,
         protocol=state.protocol,
-        forecast=forecast(state.data_plan, state.datasets, settings),
+        forecast=forecast(state.data_plan, state.datasets, settled(settings, state)),
         planned=Planned(calls=total.calls, input_tokens=total.input_tokens, output_tokens=total.output_tokens,
                         usd=None if total.unpriced and settings.models.called != "offline" else total.usd))
     if out is not None:
@@ -118,6 +120,7 @@ def show_plan(
 async def _prepared(idea: Idea, settings: Settings, folder: RunFolder, plan: DataPlan | None) -> RunState:
     """The state of a run right after its first step."""
     folder.create()
+    settings = copied(settings, folder)
     if settings.context is not None:
         keep(settings.context, folder.context)
     log = MemoryLog()
@@ -126,9 +129,9 @@ async def _prepared(idea: Idea, settings: Settings, folder: RunFolder, plan: Dat
                        rate=rate_of(settings.sandbox, at_once=settings.search.num_workers)))
     executor = LocalExecutor(1, folder.views, labels=folder.labels, settings=settings.sandbox, cache=folder.cache)
     try:
-        await prepare(Bench(
+        await planned(Bench(
             recorder=log, folder=folder, executor=executor, search=settings.search, paper=settings.paper,
-            models=open_model(settings.models, log),
+            models=open_model(settings.models, log), repository=under_study(settings, folder),
             more_packages=RunPackages(settings.sandbox), hub=HubOffers(settings.sandbox), subjects=settings.subjects,
             node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit, device=executor.device,
             sources=sources_of(settings), scorers=scorers_of(sources_of(settings), settings.sandbox.scorers)))

@@ -27,7 +27,7 @@ from agent.cli.control import ask
 from agent.cli.dry_run import show_plan
 from agent.cli.edge import INTERRUPTED, say, traceback_saved, unbreakable
 from agent.cli.status import state_of
-from agent.code import check_code, of_words, with_reasons
+from agent.code import check_code, check_planner
 from agent.data import with_idea
 from agent.environment import room_here
 from agent.outlook import ahead_of
@@ -56,6 +56,7 @@ from sandbox.pretrained import fetch, pretrained_of
 from sandbox.scorers import copy_frozen
 from stages.ideation.converting import convert, idea_file, is_text, kept, read_text
 from stages.prepare import unmet
+from stages.repository.planning import with_reasons
 
 
 def run(asked: Run) -> int:
@@ -73,16 +74,14 @@ def run(asked: Run) -> int:
         settings = of_file(settings, asked.space)
     check(settings, folder)
     plan = None if asked.plan is None else read_plan(asked.plan)
+    if settings.code.repository is not None and not settings.code.as_command.seeded:
+        say("--command has no {seed}: runs of an arm differ by chance alone, or not at all")
     if plan is not None and settings.code.repository is not None:
         plan = with_reasons(merged(plan, settings.code.space))
-        if not settings.code.as_command.seeded:
-            say("--command has no {seed}: runs of an arm differ by chance alone, or not at all")
     if plan is not None and asked.plan is not None:
         check_plan(plan, asked.plan, chosen, settings)
-    if settings.code.repository is not None:
-        if plan is None:
-            raise WrongUse("--code needs --plan for now: a data plan whose arms say in `words` what makes them")
-        settings = of_words(settings, plan)
+    if settings.code.repository is not None and plan is None:
+        check_planner(settings)
     if asked.dry_run:
         return show_plan(chosen, settings, plan=plan, out=asked.out, json=asked.json)
     check_gpus(settings)

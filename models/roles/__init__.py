@@ -10,7 +10,7 @@ from models.roles.figures import FIGURE_REVIEW, FIGURES, PLOT, VISION
 from models.roles.ideation import DIGEST, IDEA, IDEA_OF, IDEA_REFLECT, PROPOSAL, RELATED_WORK
 from models.roles.judge import JUDGE, PREFER
 from models.roles.patching import ARM_PATCH
-from models.roles.planning import ABLATION_PLAN, MISSING_ABLATIONS, PLAN
+from models.roles.planning import ABLATION_PLAN, MISSING_ABLATIONS, PLAN, REPOSITORY_PLAN
 from models.roles.protocol import PRIOR_SEARCH, PRIOR_WORK, PROTOCOL_REVIEW
 from models.roles.repository import COMMAND, PARTS, PATCH, PATCH_CHECK, REPAIR
 from models.roles.revising import CITE_ASK, CITE_SELECT, REFLECT, SCOPE
@@ -21,4 +21,4 @@ ROLES: Mapping[str, AnyRole] = {role.name: role for role in (
     PLAN, CODE, PLOT, VISION, FEEDBACK, COMPARE, SUMMARY, FIGURES, OUTLINE, WRITE, REFLECT, SCOPE, JUDGE, FIGURE_REVIEW,
     ABLATION_PLAN, MISSING_ABLATIONS, CITE_ASK, CITE_SELECT, IDEA, IDEA_REFLECT, RELATED_WORK, PROPOSAL, IDEA_OF,
     DIGEST, PREFER, PRIOR_SEARCH, PRIOR_WORK, PROTOCOL_REVIEW, COMMAND, REPAIR, PARTS, PATCH, PATCH_CHECK,
-    ARM_PATCH)}
+    ARM_PATCH, REPOSITORY_PLAN)}

@@ -1,4 +1,4 @@
-"""Planning: the data plan of a study (`plan`) and its ablations.
+"""Planning: the data plan of a study (`plan`; `repository_plan` of a user's repository) and its ablations.
 
 `ablation_plan` plans as an author does, before the last stage; `missing_ablations` reads the draft as a reviewer does.
 """
@@ -8,18 +8,24 @@ from __future__ import annotations
 from typing import Annotated
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from models.roles.coding import Measured, NodeBrief, Seconds, Study, Unreported
+from models.roles.patching import RepositoryShown
+from models.roles.repository import Word
 from models.roles.role import Circumstance, Role
 from record.ablation import Ablation
 from record.ablation_results import AblationResult
-from record.nouns.data import DataPlan, Needs, OnHub
+from record.nouns.data import Arm, DataPlan, Factor, Level, Needs, OnHub
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
 from record.nouns.nodes import StageSummary
 from record.nouns.papers import Draft
 from record.nouns.prior import PriorPaper, PriorRow
 from record.nouns.protocol import FindingAnswer, ProtocolFinding
+from record.nouns.repository import Direction
+from record.nouns.space import Space
+from record.nouns.tuning import Hyperparameter
 
 
 class CatalogueEntry(Frozen):
@@ -56,27 +62,32 @@ class SubjectEntry(Frozen):
     calls: str = Field(default="", description="how many may be under way, and go out in a minute")
 
 
-class PlanInputs(Frozen):
+class PlanningInputs(Frozen):
+    """What is told of whatever is planned."""
+
     idea: Idea
-    catalogue: tuple[CatalogueEntry, ...]
-    subjects: tuple[SubjectEntry, ...] = ()
-    subject_budget: Annotated[str, Circumstance("")] = Field(default="", description="what they may take together")
-    metrics: tuple[str, ...] = Field(description="metrics that we compute from submitted predictions")
     node_seconds: Seconds
     device: Annotated[str, Circumstance("")] = "cpu"
     room: Annotated[Needs | None, Circumstance(None)] = Field(default=None, description="what a cell can have at most")
     retry_seconds: Seconds = 0.0
     run_seconds: Annotated[float, Circumstance(0.0)] = Field(default=0.0, description="limit of the run; 0: unknown")
     rate: Measured = None
-    shares: dict[str, float] = Field(default_factory=dict, description="share of a dataset's examples by split")
-    packages: tuple[str, ...] = Field(default=(), description="that the plan may ask for; none: what is there must do")
     context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
-    hub: tuple[OnHub, ...] = Field(default=(), description="models and datasets of the hub that may be asked for")
     prior: tuple[PriorPaper, ...] = Field(default=(), description="what the closest papers used")
     common: tuple[PriorRow, ...] = Field(default=(), description="what two of them or more used")
     before: DataPlan | None = Field(default=None, description="the plan handed in before")
     findings: tuple[ProtocolFinding, ...] = Field(default=(), description="what a reviewer found wrong with that plan")
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the plan handed in before")
+
+
+class PlanInputs(PlanningInputs):
+    catalogue: tuple[CatalogueEntry, ...]
+    subjects: tuple[SubjectEntry, ...] = ()
+    subject_budget: Annotated[str, Circumstance("")] = Field(default="", description="what they may take together")
+    metrics: tuple[str, ...] = Field(description="metrics that we compute from submitted predictions")
+    shares: dict[str, float] = Field(default_factory=dict, description="share of a dataset's examples by split")
+    packages: tuple[str, ...] = Field(default=(), description="that the plan may ask for; none: what is there must do")
+    hub: tuple[OnHub, ...] = Field(default=(), description="models and datasets of the hub that may be asked for")
 
 
 class AmendedPlan(DataPlan):
@@ -90,6 +101,59 @@ def _answer(inputs: PlanInputs) -> type[DataPlan]:
 
 
 PLAN = Role("plan", PlanInputs, DataPlan, prompt_tokens=16_000, usual=(4500, 1500), answer=_answer)
+
+
+class RepositoryPlanInputs(PlanningInputs):
+    dataset: str = Field(description="what the plan calls the repository's own data")
+    direction: Direction
+    repository: RepositoryShown
+    options: tuple[str, ...] = Field(default=(), description="of what the command runs, one a line")
+    keys: tuple[str, ...] = Field(default=(), description="of its configuration, name = value")
+    space: Space = Field(default=Space(), description="what the person says can be set")
+
+
+class _Arm(Arm):
+    words: tuple[Word, ...] = Field(default=(), description=(
+        "what makes this arm of the command: options or overrides key=value, one word an entry; empty: the baseline, or an "
+        "arm that a patch makes"))
+
+
+class _Level(Level):
+    words: tuple[Word, ...] = Field(default=(), description="what the command of every arm gets at this level")
+
+
+class _Factor(Factor):
+    levels: tuple[_Level, ...] = Field(min_length=2)  # pyright: ignore
+
+
+class _Hyperparameter(Hyperparameter):
+    word: str = Field(default="", description="how the command is given it: '--lr {value}' or 'model.lr={value}'")
+
+
+class RepositoryPlan(DataPlan):
+    """A plan whose arms are words of a repository's command, or patches of its files."""
+
+    # pyright takes no model for frozen, and so no narrower type for an override
+    arms: tuple[_Arm, ...] = Field(min_length=2, description="the repository as it is, and a method")  # pyright: ignore
+    levels: tuple[_Level, ...] = ()  # pyright: ignore
+    factors: tuple[_Factor, ...] = Field(default=(), description=(  # pyright: ignore
+        "where several are varied: the program crosses them and makes `levels` and `factor` of them"))
+    space: tuple[_Hyperparameter, ...] = Field(default=(), description="what is tuned")  # pyright: ignore
+    packages: SkipJsonSchema[tuple[str, ...]] = ()
+    pretrained: SkipJsonSchema[tuple[str, ...]] = ()
+    subjects: SkipJsonSchema[tuple[str, ...]] = ()
+
+
+class AmendedRepositoryPlan(RepositoryPlan, AmendedPlan):  # pyright: ignore
+    """One after its review, with an answer to each finding."""
+
+
+def _of_repository(inputs: RepositoryPlanInputs) -> type[RepositoryPlan]:
+    return AmendedRepositoryPlan if inputs.findings else RepositoryPlan
+
+
+REPOSITORY_PLAN = Role("repository_plan", RepositoryPlanInputs, RepositoryPlan, prompt_tokens=40_000,
+                       answer=_of_repository)
 
 
 class AblationPlanInputs(Study):

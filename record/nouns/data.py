@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any, Literal, cast
 
 from pydantic import Field, TypeAdapter, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from record.nouns.frozen import Frozen
 from record.nouns.hypotheses import Hypothesis
@@ -64,8 +65,8 @@ class Arm(Frozen):
     untuned: str = Field(default="", description="why it has no hyperparameters, where it has none")
     answers: tuple[str, ...] = Field(default=(), description="baselines of prior work that it is, under another name")
     needs: Needs = Field(default=Needs(), description="where its cells need more, or less, than others")
-    words: tuple[str, ...] = Field(default=(), description=(
-        "of a study of a repository alone: what makes this arm of its command, options or overrides key=value"))
+    words: SkipJsonSchema[tuple[str, ...]] = ()
+    """Of a study of a repository alone: what makes this arm of its command, options or overrides key=value."""
 
 
 class Level(Frozen):
@@ -75,7 +76,8 @@ class Level(Frozen):
     title: str = ""
     value: float | None = Field(default=None, description="the level as a number, for an axis")
     parts: tuple[str, ...] = Field(default=(), description="the program fills it in: of crossed factors, a level each")
-    words: tuple[str, ...] = Field(default=(), description="of a study of a repository alone: added to its command")
+    words: SkipJsonSchema[tuple[str, ...]] = ()
+    """Of a study of a repository alone: added to its command."""
 
 
 class Factor(Frozen):
@@ -91,6 +93,10 @@ def crossed(factors: tuple[Factor, ...]) -> tuple[Level, ...]:
         Level(name="_".join(one.name for one in each), parts=tuple(one.name for one in each), title=", ".join(
             one.title or f"{factor.name} {one.name}" for factor, one in zip(factors, each, strict=True)))
         for each in product(*(factor.levels for factor in factors)))
+
+
+def _plain(levels: tuple[Level, ...]) -> list[dict[str, Any]]:
+    return [one.model_dump() for one in levels]
 
 
 class DatasetUse(Frozen):
@@ -155,8 +161,8 @@ class DataPlan(Frozen):
             return cast("Any", value)
         factors = TypeAdapter(tuple[Factor, ...]).validate_python(given["factors"])
         if len(factors) == 1:
-            return given | {"factors": (), "levels": factors[0].levels, "factor": factors[0].name}
-        return given | {"levels": crossed(factors), "factor": " x ".join(one.name for one in factors)}
+            return given | {"factors": (), "levels": _plain(factors[0].levels), "factor": factors[0].name}
+        return given | {"levels": _plain(crossed(factors)), "factor": " x ".join(one.name for one in factors)}
 
     @property
     def primary(self) -> MetricSpec:

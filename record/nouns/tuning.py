@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, Literal, cast
 
 from pydantic import Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from record.nouns.frozen import Frozen, Scalar
 
@@ -29,8 +30,8 @@ class Hyperparameter(Frozen):
     arms: tuple[str, ...] = Field(default=(), description="that have it; empty: every baseline and method")
     given: str = Field(default="", description="the choice that it hangs on; empty: it always counts")
     among: tuple[Scalar, ...] = Field(default=(), description="the options of that choice for which it counts")
-    word: str = Field(default="", description="of a study of a repository alone: how its command is given it, such as "
-                                              "'--lr {value}'; empty: NAME=VALUE")
+    word: SkipJsonSchema[str] = ""
+    """Of a study of a repository alone: how its command is given it, such as '--lr {value}'; empty: NAME=VALUE."""
 
     @model_validator(mode="before")
     @classmethod

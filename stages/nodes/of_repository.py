@@ -56,7 +56,7 @@ async def repository_program(
     return Program(
         title="the repository's command, arm by arm", varies=", ".join(parts),
         plan="Every arm is the same command in the repository at its commit, with the words that the data plan gives "
-             "for it; its number is read where the repository leaves it."), program_of(bench.plan, code) | plots, ()
+             "for it; its number is read where the repository leaves it."), program_of(bench.plan.arms, code) | plots, ()
 
 
 def plot_script() -> str:
@@ -75,20 +75,21 @@ def nothing_new(view: View, action: Expand, plan: DataPlan) -> str:
 async def check_repository(bench: Bench, seed: int) -> None:
     """Run the repository as it is, once. Raises `BaselineError` where it gives no number, or another than expected."""
     assert bench.repository is not None
-    plan = bench.plan
-    baseline = next(arm for arm in plan.arms if arm.role == "baseline")
-    level = next((one for one in plan.level_names if plan.owes(plan.datasets[0].name, baseline.name, one)), "")
-    cell = Cell(dataset=plan.datasets[0].name, arm="baseline", level=level, seed=seed)
-    source: Mapping[str, str] = program_of(plan, code_of_plan(bench.repository.code, plan))
+    plan, code, level = bench.state.data_plan, bench.repository.code, ""
+    if plan is not None:
+        baseline, code = next(arm for arm in plan.arms if arm.role == "baseline"), code_of_plan(code, plan)
+        level = next((one for one in plan.level_names if plan.owes(plan.datasets[0].name, baseline.name, one)), "")
+    name = code.name or code.command.metric
+    cell = Cell(dataset=next(iter(bench.sources)), arm="baseline", level=level, seed=seed)
     outcome = await bench.executor.run(Job(
         name="the repository as it is", folder=bench.folder.root / "probes" / "baseline", cells=(cell,),
-        source={name: text for name, text in source.items() if not name.startswith("arms/")}, seed=seed,
+        source=program_of((), code.model_copy(update={"name": name})), seed=seed,
         timeout=bench.node_seconds, leave_out=False))
     values = [one.value for one in outcome.measurements]
     if not values:
         lines = [line.why for line in outcome.cells if line.why]
         why = outcome.failure.message if outcome.failure is not None else "; ".join(lines)
-        raise BaselineError(f"the repository as it is gives no {plan.primary.name}: {why.strip() or 'no reason told'}")
+        raise BaselineError(f"the repository as it is gives no {name}: {why.strip() or 'no reason told'}")
     expected = bench.repository.expected
     check = check_baseline(values, expected)
     bench.recorder.append(BaselineChecked(

@@ -76,7 +76,7 @@ async def patched_program(
         try:
             arms = await to_thread(author.arms, answer)
             return (Program(title=answer.title, plan=answer.plan, varies=answer.varies),
-                    program_of(bench.plan, code, arms), answer.added(inputs))
+                    program_of(bench.plan.arms, code, arms), answer.added(inputs))
         except (SourceError, RepositoryError) as error:
             refusals += 1
             if refusals > REFUSALS:
