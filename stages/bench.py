@@ -52,7 +52,7 @@ class UserRepository:
     """What it should give as it is."""
     frozen: tuple[str, ...] = ()
     """Patterns of files that no patch may change."""
-    space: Space = Space()
+    space: Space = field(default_factory=Space)
     """What the person says can be set of it."""
 
 

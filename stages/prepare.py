@@ -289,7 +289,7 @@ def _entry(one: Bundled | DatasetFacts, scorer: Scorer | None) -> CatalogueEntry
     return common.model_copy(update={
         "own": True, "sizes": one.sizes, "task": one.task, "target": one.target, "columns": one.columns,
         "class_names": one.class_names, "meta": one.meta, "shape": one.shape, "missing": one.missing,
-        "split_rule": one.split_rule, "form": one.form, "warnings": one.warnings})
+        "split_rule": one.split_rule, "form": one.form, "warnings": one.warnings, "command": one.command})
 
 
 PROGRAM = 24_000
@@ -309,7 +309,7 @@ async def check_room(bench: Bench, study: Study) -> None:
         if bench.repository is None:
             await bench.models.check_room(CODE, code, beside=PROGRAM)
         elif not by_words(study.data_plan):
-            shown = await to_thread(shown_of, bench.repository, study.data_plan)
+            shown = await to_thread(shown_of, bench.repository, bench.state.code.baseline)
             await bench.models.check_room(ARM_PATCH, patching(code, shown), beside=PROGRAM)
         await bench.models.check_room(FEEDBACK, judged, beside=PROGRAM)
     except ContextTooLong as error:

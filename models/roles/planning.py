@@ -49,6 +49,7 @@ class CatalogueEntry(Frozen):
     warnings: tuple[str, ...] = ()
     meta: dict[str, tuple[str, ...]] = Field(default={}, description="columns that metrics may go by -> their values")
     scorer: str = Field(default="", description="what a frozen scorer of the user's computes there, in words")
+    command: str = Field(default="", description="of a user's repository: what each cell is one run of")
 
 
 class SubjectEntry(Frozen):
@@ -114,8 +115,8 @@ class RepositoryPlanInputs(PlanningInputs):
 
 class _Arm(Arm):
     words: tuple[Word, ...] = Field(default=(), description=(
-        "what makes this arm of the command: options or overrides key=value, one word an entry; empty: the baseline, or an "
-        "arm that a patch makes"))
+        "what makes this arm of the command: options or overrides key=value, one word an entry; empty: the baseline, "
+        "or an arm that a patch makes"))
 
 
 class _Level(Level):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from models.client import ModelClient
@@ -56,7 +55,8 @@ async def repository_program(
     return Program(
         title="the repository's command, arm by arm", varies=", ".join(parts),
         plan="Every arm is the same command in the repository at its commit, with the words that the data plan gives "
-             "for it; its number is read where the repository leaves it."), program_of(bench.plan.arms, code) | plots, ()
+             "for it; its number is read where the repository leaves it."
+    ), program_of(bench.plan.arms, code) | plots, ()
 
 
 def plot_script() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from asyncio import to_thread
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import PurePosixPath
@@ -197,7 +197,8 @@ def _inputs(bench: Bench, decided: Decided) -> PatchingInputs:
     if action.parent is not None:
         source, parent = read_source(bench.folder.source(action.parent)), bench.state.nodes[action.parent]
         made = {name: arm_in(source, name) for name in arms_of(parent, bench.plan)}
-    return patching(shared, shown_of(of, bench.plan, bench.state.code.baseline)).model_copy(update={
+    return patching(shared, shown_of(
+        of, bench.state.code.baseline, called=bench.plan.primary.name)).model_copy(update={
         "changed": _changed(of, made),
         "made": tuple(ArmShown(name=name, words=one.words, patch=one.patch) for name, one in made.items())})
 
@@ -208,14 +209,16 @@ def patching(shared: AuthorInputs, repository: RepositoryShown) -> PatchingInput
     return PatchingInputs(**same, repository=repository, requests_left=REQUESTS)
 
 
-def shown_of(of: UserRepository, plan: DataPlan, checked: BaselineChecked | None = None) -> RepositoryShown:
-    """The repository as it is, as far as it is shown."""
-    context = context_of(of.mirror.texts(of.code.tree), of.code.command.argv)
-    as_it_is = (f"{plan.primary.name} {checked.mean:.6g} with one seed, in {checked.seconds:.0f} s"
+def shown_of(
+    of: UserRepository, checked: BaselineChecked | None, *, called: str = "", first: Iterable[str] = (),
+) -> RepositoryShown:
+    """The repository as it is, as far as it is shown, the files of `first` before others; `called`: its metric."""
+    context = context_of(of.mirror.texts(of.code.tree), of.code.command.argv, first)
+    as_it_is = (f"{called or of.code.command.metric} {checked.mean:.6g} with one seed, in {checked.seconds:.3g} s"
                 if checked is not None and checked.mean is not None and checked.seconds is not None else "")
     return RepositoryShown(
         as_it_is=as_it_is,
-        command=" ".join(of.code.command.argv), metric=f"{of.code.command.metric} ({plan.primary.name})",
+        command=" ".join(of.code.command.argv), metric=of.code.command.metric + (f" ({called})" if called else ""),
         test_metric=bool(of.code.test_metric), map=context.map, shown=context.shown, left_out=context.left_out,
         frozen=of.frozen)
 

@@ -1,4 +1,4 @@
-"""A study of a user's repository as it is planned: what a planner is told of it, and what is wrong with a plan of it."""
+"""A study of a user's repository as it is planned: what a planner is told, and what is wrong with a plan of it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RepositoryStudy:
         return RepositoryPlanInputs(
             **{name: getattr(shared, name) for name in PlanningInputs.model_fields}, dataset=self.data,
             direction=command.direction, space=self.of.space,
-            repository=shown_of(self.of, checked=checked, first=[one.path for one in documents(texts)]),
+            repository=shown_of(self.of, checked, first=[one.path for one in documents(texts)]),
             options=tuple(map(_option, options_of(command.argv, code))),
             keys=tuple(f"{one.name} = {one.value!r} ({one.path})" for one in keys_in(texts, command.argv, code)))
 

@@ -37,7 +37,13 @@ from models.roles.figures import (
 )
 from models.roles.judge import Exhibit, JudgeInputs, Pages, PreferInputs, RecordFacts, ShownPaper
 from models.roles.patching import ArmShown, PatchingInputs, RepositoryShown
-from models.roles.planning import AblationPlanInputs, CatalogueEntry, MissingAblationsInputs, PlanInputs
+from models.roles.planning import (
+    AblationPlanInputs,
+    CatalogueEntry,
+    MissingAblationsInputs,
+    PlanInputs,
+    RepositoryPlanInputs,
+)
 from models.roles.revising import (
     CiteAskInputs,
     CiteSelectInputs,
@@ -69,6 +75,7 @@ from record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts, FigureRevie
 from record.nouns.idea import Idea
 from record.nouns.nodes import Attempt, BranchStep, Check, Failure, StageSummary
 from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section, Support
+from record.nouns.space import Space
 from record.nouns.tuning import Anchor, Hyperparameter, Tuning
 from record.tuning import Chosen
 from review.judge import read_rubric
@@ -361,13 +368,20 @@ INPUTS["missing_ablations"] = MissingAblationsInputs(
         why="timeout: it took 120 s")))
 INPUTS.update(IDEATION)
 INPUTS.update(REPOSITORY)
+SHOWN_REPOSITORY = RepositoryShown(
+    command="python train.py --seed {seed} {overrides}", metric="metrics.json:val.r2 (accuracy)", test_metric=True,
+    map="train.py (40 lines)\n  fit(x, y)  <- train.py", shown=(SHOWN_FILE,), left_out=3, frozen=("data/*",))
 INPUTS["arm_patch"] = PatchingInputs(
-    **{name: getattr(CODE, name) for name in AuthorInputs.model_fields}, requests_left=2,
-    repository=RepositoryShown(
-        command="python train.py --seed {seed} {overrides}", metric="metrics.json:val.r2 (accuracy)", test_metric=True,
-        map="train.py (40 lines)\n  fit(x, y)  <- train.py", shown=(SHOWN_FILE,), left_out=3, frozen=("data/*",)),
+    **{name: getattr(CODE, name) for name in AuthorInputs.model_fields}, requests_left=2, repository=SHOWN_REPOSITORY,
     made=(ArmShown(name="plain"), ArmShown(name="method", words=("--bend",), patch="--- a/train.py\n+++ b/train.py\n")),
     changed=(SHOWN_FILE.model_copy(update={"path": "train.py (in method)"}),), requested=(SHOWN_FILE,),
     complaints=("edits: there is no text file model.py; a new one goes into files",))
+INPUTS["repository_plan"] = RepositoryPlanInputs(
+    idea=IDEA, node_seconds=120.0, run_seconds=7200.0, rate=RATE, prior=PRIOR, common=COMMON, before=PLAN,
+    findings=(FINDING,), dataset="tinyfit", direction="max", repository=SHOWN_REPOSITORY,
+    options=("--seed (train.py:9)", "--no-bend, store_false (train.py:10): without the bend"),
+    keys=("model.depth = 4 (conf/model/deep.yaml)",), space=Space(hyperparameters=(Hyperparameter(
+        name="lr", kind="log", low=0.001, high=0.1, default=0.01, source="train.py:11", word="--lr {value}"),)),
+    complaints=("arm 'flat' has the words --flat: the command knows no option --flat",))
 INPUTS.update(of_protocol(IDEA, PLAN, CATALOGUE[:1]))
 PROGRAM = Program(title="A plain network", plan="Train it.", varies="design", files=files("import lab\n", "pass\n"))

@@ -64,4 +64,7 @@ def huge(long: str) -> dict[str, dict[str, object]]:
             "requested": shown[:4], "changed": shown[:2], "complaints": lines[:20],  # so much is shown at most
             "made": (ArmShown(name="a", words=lines[:9], patch=long),) * 2,
             "repository": RepositoryShown(command=long, metric=long, map=long, shown=shown[:4], frozen=lines)},
+        "repository_plan": {
+            "options": lines, "keys": lines, "complaints": lines[:20], "context": lines,
+            "repository": RepositoryShown(command=long, metric=long, map=long, shown=shown[:4], frozen=lines)},
     }

@@ -1,0 +1,141 @@
+"""A study of a repository that a model plans: told what the repository is, its slips sent back, carried out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from agent import run as runs
+from agent.cli import main
+from agent.settings import Settings, compose
+from models.backend import ModelRequest
+from models.offline.researcher import ANSWERS
+from models.roles.planning import AmendedRepositoryPlan, RepositoryPlan, RepositoryPlanInputs
+from models.roles.protocol import ProtocolReview, ProtocolReviewInputs
+from models.scripted import ScriptedModel
+from models.settings import ModelSettings
+from record.events import Event
+from record.events.searching import Prepared, Settled
+from record.fold.state import RunState
+from record.nouns.data import DataPlan
+from record.nouns.idea import read_idea
+from record.nouns.protocol import FindingAnswer, ProtocolFinding
+from record.nouns.space import Space
+from record.nouns.tuning import Hyperparameter
+from record.reading import read_state
+from sandbox.isolation.probe import probed
+from tests.agent.test_run_code import IDEA, PLAN
+from tests.repositories import repository
+
+TRAIN = '''
+import argparse
+import json
+import random
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--seed", type=int, default=0)
+parser.add_argument("--lift", type=float, default=0.1, help="how much is added")
+parser.add_argument("--no-bend", dest="bend", action="store_false")
+opts = parser.parse_args()
+quality = 0.5 + opts.lift + 0.01 * random.Random(opts.seed).random() - 0.3 * (not opts.bend)
+with open("metrics.json", "w") as file:
+    json.dump({"val": {"quality": quality}}, file)
+'''
+LIFT = Hyperparameter(
+    name="lift", kind="linear", low=0, high=0.2, default=0.1, source="train.py", word="--lift {value}")
+FINDING = ProtocolFinding(kind="scope", severity="could", where="untested", what="One repository is not all.",
+                          mend="Say so.")
+
+
+class Planner:
+    """Gets the words wrong, the number of metrics, then nothing; takes a finding up."""
+
+    def __init__(self) -> None:
+        self.asked: list[RepositoryPlanInputs] = []
+        self.reviewed: list[ProtocolReviewInputs] = []
+
+    def __call__(self, request: ModelRequest) -> BaseModel:
+        inputs = request.inputs
+        if isinstance(inputs, ProtocolReviewInputs):
+            self.reviewed.append(inputs)
+            return ProtocolReview(findings=() if inputs.answered else (FINDING,))
+        if not isinstance(inputs, RepositoryPlanInputs):
+            return ANSWERS[request.role.name](inputs)
+        self.asked.append(inputs)
+        told: dict[str, Any] = PLAN | {"datasets": [{"name": inputs.dataset}], "tuning": {"budget": 2}}
+        if len(self.asked) == 1:
+            told |= {"arms": [{"name": "baseline", "role": "baseline"},
+                              {"name": "flat", "role": "method", "words": ["--no-bent"]}]}
+        if len(self.asked) == 2:
+            told |= {"metrics": [{"name": name, "higher_is_better": True} for name in ("quality", "speed")]}
+        if not inputs.findings:
+            return RepositoryPlan.model_validate(told)
+        return AmendedRepositoryPlan.model_validate(told | {"untested": ["other repositories"], "answers": [
+            FindingAnswer(finding=1, changed=True, reason="It says so.").model_dump()]})
+
+
+def settings(code: Path, *, space: Space | None = None) -> Settings:
+    made = compose(flags={
+        "models.name": "openai:some-model", "code.repository": str(code), "code.metric": "metrics.json:val.quality",
+        "code.command": "python train.py --seed {seed}", "search.num_seeds": 1, "search.max_seeds": 2,
+        "paper.reflections": 0, "search.num_workers": 2}, environment={})
+    return made.model_copy(update={"code": made.code.model_copy(update={"space": space or Space()})})
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not probed().on, reason="bubblewrap does not work here")
+def test_a_model_plans_it_and_the_plan_is_carried_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, planner = repository(tmp_path / "fit", {"train.py": TRAIN, "README.md": "# A fit"}), Planner()
+    (tmp_path / "idea.json").write_text(IDEA)
+    idea, kills = read_idea(tmp_path / "idea.json", None), [Prepared, Settled]
+
+    def opened(_: ModelSettings) -> ScriptedModel:
+        return ScriptedModel(planner)
+
+    def listen(event: Event, _: RunState) -> None:
+        if kills and isinstance(event, kills[0]):
+            kills.pop(0)
+            raise InterruptedError("killed")
+
+    monkeypatch.setattr(runs, "open_backend", opened)
+    space = Space(hyperparameters=(LIFT,))
+    with pytest.raises(InterruptedError):
+        runs.start(idea, settings(code, space=space), runs=tmp_path, name="run", listener=listen)
+    with pytest.raises(InterruptedError):
+        runs.resume(tmp_path / "run", {}, listener=listen)
+
+    first, second, third, amending = planner.asked
+    assert "metrics.json:val.quality 0.6" in first.repository.as_it_is and first.repository.shown[0].path == "README.md"
+    assert first.options[1] == "--lift, default 0.1 (train.py:8): how much is added"
+    assert second.complaints == ("arm 'flat' has the words --no-bent: the command knows no option --no-bent, but "
+                                 "--no-bend",)
+    assert third.complaints == ("the repository gives one number a run: take speed out",)
+    assert amending.findings == (FINDING,) and planner.reviewed[0].catalogue[0].command
+    state = read_state(tmp_path / "run")
+    plan = state.data_plan
+    assert plan is not None and plan.space == (LIFT,) and plan.untested == ("other repositories",)
+    assert {one.unit for one in plan.hypotheses} == {"seeds"} and type(plan) is DataPlan
+    drafts = [node for node in state.nodes.values() if node.kind == "draft"]
+    assert len(drafts) == 1, "words make every arm, and one program measures them"
+
+
+def test_without_a_plan_or_a_model_that_plans_it_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository(tmp_path / "fit", {"train.py": TRAIN})
+    (tmp_path / "idea.json").write_text(IDEA)
+    assert main(["run", "--idea", str(tmp_path / "idea.json"), "--code", str(tmp_path / "fit"), "--model", "offline",
+                 "--command", "python train.py --seed {seed}", "--metric", "metrics.json:val.quality",
+                 "--runs", str(tmp_path / "runs")]) == 2
+    said = capsys.readouterr().err
+    assert "plans no study of a repository: give --plan" in said and said.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_only_a_planner_of_repositories_is_asked_for_words() -> None:
+    ordinary, of_repository = (str(one.model_json_schema()) for one in (DataPlan, RepositoryPlan))
+    assert "'word'" not in ordinary and "'words'" not in ordinary
+    assert "'word'" in of_repository and of_repository.count("'words'") == 2 and "'subjects'" not in of_repository
