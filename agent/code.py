@@ -26,7 +26,8 @@ from sandbox.repository.command import check_ground
 from sandbox.repository.environment import environment_for
 from sandbox.repository.hiding import Hidden
 from sandbox.repository.metric import parse_metric
-from sandbox.repository.mirror import Mirror
+from sandbox.repository.mirror import Mirror, root_of
+from sandbox.repository.predictions import read_truth
 from stages.bench import UserRepository
 from stages.repository.code import code_in as parsed
 from stages.repository.patches import by_words
@@ -45,10 +46,12 @@ def check_code(settings: Settings) -> None:
     """Refuse what cannot be run. Raises `WrongUse`."""
     code = settings.code
     if code.repository is None:
-        if code.command or code.metric:
-            raise WrongUse("--command and --metric go with --code: name the repository that they are of")
+        if code.command or code.metric or code.predictions or code.truth:
+            raise WrongUse("--command, --metric, --predictions and --truth go with --code: name the repository that "
+                           "they are of")
         return
-    if not code.command or not code.metric:
+    _check_scored(settings)
+    if not code.command or not (code.metric or code.predictions):
         raise WrongUse(f"--code needs {'--metric' if code.command else '--command'}: how the repository is run, with "
                        "{seed} where its seed goes, and where it leaves its number")
     try:
@@ -57,7 +60,8 @@ def check_code(settings: Settings) -> None:
         raise WrongUse(f"--command {code.command!r} is no command line ({error})") from None
     if any(OVERRIDES in word and word != OVERRIDES for word in words):
         raise WrongUse(f"{OVERRIDES} stands for several words: let it stand alone in --command")
-    parse_metric(code.metric)
+    if code.metric:
+        parse_metric(code.metric)
     hidden_in(settings)
     if code.expect:
         parse_expected(code.expect)
@@ -107,6 +111,26 @@ def hidden_in(settings: Settings) -> Hidden:
         raise WrongUse(f"--hide: the regular expression {error.pattern!r} cannot be read: {error}") from None
 
 
+def _check_scored(settings: Settings) -> None:
+    """Refuse predictions and labels that cannot be scored. Raises `WrongUse`, `RepositoryError`."""
+    code = settings.code
+    if bool(code.predictions) != (code.truth is not None):
+        raise WrongUse("--predictions FILE and --truth FILE go together: what the command leaves, and the labels that "
+                       "it is scored against")
+    if code.truth is None or code.repository is None:
+        return
+    if code.metric or code.test_metric:
+        raise WrongUse("--predictions are scored by the plan's metrics: leave --metric and --test-metric out")
+    if settings.sandbox.network == "on":
+        raise WrongUse("--truth is withheld, and sandbox.network=on lets code reach it by the network: turn it off")
+    truth = code.truth.resolve()
+    if truth.is_relative_to(root_of(code.repository).resolve()) or any(
+            truth.is_relative_to(Path(place).resolve()) for place in code.mounts.values()):
+        raise WrongUse(f"--truth {code.truth} lies where the command can read it: keep it outside of the repository "
+                       "and of what is mounted")
+    read_truth(code.truth)
+
+
 def settled(settings: Settings, state: RunState) -> Settings:
     """The settings of a run as its plan leaves them, once there is one."""
     plan = state.data_plan or (state.started.plan if state.started is not None else None)
@@ -148,6 +172,7 @@ def under_study(settings: Settings, folder: RunFolder, environment: str = "") ->
         return None
     return UserRepository(
         Code(commit=code.commit, tree=code.tree, command=code.as_command, name="", test_metric=code.test_metric,
+             predictions=code.predictions,
              environment=environment),
         mirror_in(folder), parse_expected(code.expect) if code.expect else None, code.frozen, code.space)
 

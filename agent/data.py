@@ -33,7 +33,8 @@ def sources_of(settings: Settings) -> Sources:
     """Every dataset that a run with these settings can have, by name; reads nothing. Raises `DatasetError`."""
     if settings.code.repository is not None:
         name = dataset_of(settings.code.repository)
-        return {name: OfRepository(name, settings.code.commit, settings.code.tree, settings.code.command)}
+        code = settings.code
+        return {name: OfRepository(name, code.commit, code.tree, code.command, code.truth)}
     return registry(settings.data, settings.sandbox.data_bytes) | HubOffers(settings.sandbox).sources
 
 

@@ -94,6 +94,12 @@ ISOLATED = (
 OWN_NUMBERS = (
     " The numbers are those that the repository's own code computes and reports, on data that it reads itself: no "
     "label was withheld from it, and all its values are graded 'logged'.")
+SCORED_NUMBERS = (
+    " The labels of its predictions lay where the repository's code could not reach them, so values computed from "
+    "these are graded 'scored'. On what the code trained, it alone decides.")
+COMPUTED_NUMBERS = (
+    " The repository's code could have reached the labels of its predictions, so values computed from these are graded "
+    "'computed', not 'scored'.")
 ALONE = (
     "Each experiment ran in a sandbox (bubblewrap), with no network and no file but a checkout of its own and what was "
     "mounted for it.")
@@ -106,7 +112,8 @@ def isolation_text(state: RunState) -> str:
             for one in state.isolations or ("",)]
     if any(facts.source.startswith("git:") for facts in state.datasets):
         where = UNWALLED + "." if EXPOSED in held else ALONE
-        return where + OWN_NUMBERS
+        scored = any(facts.sizes for facts in state.datasets)
+        return where + (OWN_NUMBERS if not scored else SCORED_NUMBERS if where == ALONE else COMPUTED_NUMBERS)
     weakest = next(text for text in (EXPOSED, CONNECTED, ISOLATED) if text in held)
     return weakest + PARTLY * (len(set(held)) > 1)
 

@@ -39,6 +39,7 @@ class Code(Frozen):
     tree: str = Field(description="git's id of the files that edits start from")
     command: Command
     name: str = Field(description="of the metric that it gives, as the plan calls it")
+    predictions: str = Field(default="", description="in place of both metrics: the file that the host scores")
     test_metric: str = Field(default="", description="read by the host, sealed with the cell until the search is over")
     environment: str = Field(default="", description="sha256 of interpreter, packages and mounted data")
     levels: dict[str, tuple[str, ...]] = Field(default_factory=dict, description="level -> words")

@@ -25,6 +25,7 @@ from sandbox.data.prepare import consume, prepare
 from sandbox.data.spec import DataSpec
 from sandbox.data.views import Fingerprint, Stream, keys_of, opened, written
 from sandbox.errors import DatasetError
+from sandbox.repository.predictions import read_truth, write_labels
 
 
 @dataclass(frozen=True)
@@ -73,17 +74,20 @@ class OfRepository:
     commit: str
     tree: str
     command: str = ""
+    truth: Path | None = None
+    """Labels that its predictions are scored against; None: it computes its metrics itself."""
 
     @property
     def title(self) -> str:
         return f"the data of the repository {self.name}"
 
     def facts(self, seed: int) -> DatasetFacts:
-        """What a run records of it: no more than which files they were."""
-        return DatasetFacts(name=self.name, title=self.title, source=f"git:{self.commit[:12]}", features=0, classes=0,
+        """What a run records of it: which files they were, and what its labels tell. Raises `RepositoryError`."""
+        facts = DatasetFacts(name=self.name, title=self.title, source=f"git:{self.commit[:12]}", features=0, classes=0,
                             sizes={}, fingerprint=hashlib.sha256(self.tree.encode()).hexdigest(), seed=seed,
                             task="none", origin=self.tree, command=self.command,
                             split_rule="as the repository's own code makes them", form="what its code reads")
+        return facts if self.truth is None else read_truth(self.truth).facts(facts)
 
 
 Source = Bundled | OwnData | OfRepository
@@ -127,7 +131,10 @@ def materialise(
     if source is None:
         raise DatasetError(f"no dataset {name!r}; there are: {', '.join(known)}")
     if isinstance(source, OfRepository):
-        return source.facts(seed)
+        facts = source.facts(seed)
+        if source.truth is not None:
+            write_labels(read_truth(source.truth), facts, labels)
+        return facts
     existing = undamaged(name, views, labels)
     if existing is not None and existing.seed != seed:
         raise DatasetError(f"{views} holds {name!r} cut with seed {existing.seed}, not {seed}: use another folder")

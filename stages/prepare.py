@@ -367,7 +367,7 @@ def _shape(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[
         entry = catalogue.get(use.name)
         if entry is None:
             yield f"there is no dataset {use.name!r}; there are {', '.join(sorted(catalogue))}"
-        elif entry.task != "none" and entry.sizes and (  # some sizes are known only once it is cut
+        elif entry.task != "none" and "train" in entry.sizes and (  # some are known only once it is cut, or not ours
                 empty := [split for split in SPLITS if not entry.sizes.get(split)]):
             yield f"dataset {use.name!r} has no {' and no '.join(empty)} examples: take another one"
     roles = {arm.role for arm in plan.arms}

@@ -52,6 +52,10 @@ SETTINGS: dict[str, tuple[Any, str]] = {
     "direction": _setting("code.direction", str | None, "With --code: max or min, which is better of the metric."),
     "test_metric": _setting("code.test_metric", str | None, "With --code: read as the metric is, and sealed to the "
                             "end.", metavar="SPEC"),
+    "predictions": _setting("code.predictions", str | None, "With --code, in place of metrics: the predictions that it "
+                            "leaves, which we score.", metavar="FILE[:COLUMN]"),
+    "truth": _setting("code.truth", Path | None, "With --predictions: a table of labels (label, id, split), which it "
+                      "never sees."),
     "expect": _setting("code.expect", str | None, "With --code: what it is known to give, such as 0.83±0.02."),
     "frozen": _setting("code.frozen", list[str] | None, "With --code: files that no patch may change; may be "
                        "repeated.", metavar="GLOB"),
@@ -69,8 +73,8 @@ SETTINGS: dict[str, tuple[Any, str]] = {
 BUDGET = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
 MODEL = ("model", "base_url", "assignments")
 RUN = (*MODEL, "workers", "gpus", *BUDGET)
-CODE = ("code", "command", "metric", "direction", "test_metric", "expect", "hide", "frozen", "python", "resume_command",
-        "dirty")
+CODE = ("code", "command", "metric", "direction", "test_metric", "predictions", "truth", "expect", "hide", "frozen",
+        "python", "resume_command", "dirty")
 
 
 class Command:

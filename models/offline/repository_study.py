@@ -17,6 +17,11 @@ def is_of_repository(study: Study) -> bool:
     return any(one.command for one in study.facts)
 
 
+def scored(study: Study) -> bool:
+    """Whether predictions of the repository are scored, and no number of its own is read."""
+    return any(one.command and one.sizes for one in study.facts)
+
+
 def figures(inputs: FiguresInputs) -> FigureScript:
     """One figure: every arm with the interval of its mean."""
     plan = inputs.data_plan
@@ -35,8 +40,9 @@ def figures(inputs: FiguresInputs) -> FigureScript:
     return FigureScript(script=script, figures=(FigurePart(
         name=FIGURE, code=f'ablation("{FIGURE}")', panels=1, datasets=(plan.datasets[0].name,),
         description=f"The {title} of each arm of the repository's command: mean over seeds with the confidence "
-                    f"interval of the mean. {better} is better; the values are those that the repository's own code "
-                    "reports. Grade of all values: logged."),))
+                    f"interval of the mean. {better} is better; " + (
+                        "the program scored the predictions. Grade of all values: scored." if scored(inputs) else
+                        "the values are those that the repository's own code reports. Grade of all values: logged.")),))
 
 
 def outline(inputs: WriteInputs) -> Outline:
@@ -68,10 +74,12 @@ def outline(inputs: WriteInputs) -> Outline:
         "# Method", "Each arm is the same command, with words of its own:", "\n".join(arms),
         "Differences are taken seed by seed.",
         "# Experimental Setup",
-        "Each run has a checkout of its own, without a network, and its number is read from where the repository "
-        "leaves it.",
-        "The repository's own code computes that number from data that it reads itself; we did not score its "
-        "predictions, so all values are logged by the code.",
+        *(("Each run has a checkout of its own, without a network. The predictions that it leaves are scored against "
+           "labels that it never sees.",) if scored(inputs) else (
+            "Each run has a checkout of its own, without a network, and its number is read from where the repository "
+            "leaves it.",
+            "The repository's own code computes that number from data that it reads itself; we did not score its "
+            "predictions, so all values are logged by the code.")),
         f"The primary metric is the {title}.",
         "# Results", "\n".join(shown), "\n\n".join(floats), "\n".join(means), "\n".join(verdicts) or nothing,
         "# Limitations",

@@ -25,6 +25,7 @@ class RepositoryShown(Frozen):
 
     command: str = Field(description="what every cell is one run of")
     metric: str = Field(description="where its number is read")
+    scored: bool = Field(default=False, description="whether the program scores its predictions, and reads no number")
     test_metric: bool = Field(default=False, description="whether test results are read too, and withheld")
     as_it_is: str = Field(default="", description="what one run of it gave, and how long it took")
     map: str

@@ -1,8 +1,8 @@
 """Measures cells of a repository: each is one run of its command, in a checkout of the tree of its arm.
 
 Kept: nothing of a checkout outlives its cell but the metric and what was printed; a test metric is read by us and
-sealed, and lines that tell it are withheld (`sandbox.repository.hiding`). Not kept: that the number is right. The
-code computes it itself, so it is graded `logged`.
+sealed, and lines that tell it are withheld (`sandbox.repository.hiding`). Not kept: that the number is right, where
+the code computes it itself: it is graded `logged`. Predictions are scored by us (`sandbox.repository.predictions`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from record.nouns.data import LARGEST, Measurement
 from record.nouns.nodes import Failure
 from record.repository_source import OUT, arm_in, code_in, command_line
 from sandbox.cells import Ran, Schedule
-from sandbox.errors import RepositoryError
+from sandbox.errors import RepositoryError, SubmissionRefused
 from sandbox.gpu_leases import Lease
 from sandbox.isolation.limits import limits_of
 from sandbox.job import MEASUREMENTS, CellOutcome, Job
@@ -32,7 +32,10 @@ from sandbox.repository.environment import Environment
 from sandbox.repository.hiding import Hidden
 from sandbox.repository.metric import Reading, cleared, parse_metric, read_metric
 from sandbox.repository.mirror import Mirror
+from sandbox.repository.predictions import submit
+from sandbox.results import Measured, measure
 from sandbox.running import Runner
+from sandbox.scoring import score_submissions
 from sandbox.untrusted import names_in, open_regular, write_whole
 from sandbox.workspace import CELLS, KERNELS
 
@@ -92,6 +95,8 @@ class CommandWorker:
         kept = await asyncio.to_thread(mirror.checkout, tree, place)
         metrics = [parse_metric(one, OUT) for one in (code.command.metric, code.test_metric) if one]
         stale = [cleared(place, metric) for metric in metrics]
+        if code.predictions:
+            (place / code.predictions.partition(":")[0]).unlink(missing_ok=True)
         (place / OUT).mkdir(exist_ok=True)
         argv = command_line(code.command, cell.seed, code.words(arm, cell, self.job.settings.get(cell, {})),
                             device=self.repository.device)
@@ -103,6 +108,8 @@ class CommandWorker:
         readings = [await asyncio.to_thread(
             read_metric, metric, place, ran.stdout, scale=code.command.scale, stale=old, since=began - 2)
             for metric, old in zip(metrics, stale, strict=True)]
+        if code.predictions:
+            return await asyncio.to_thread(self._scored, cell, code.predictions, ran, place, folder, began - 2)
         return await asyncio.to_thread(self._kept, cell, code.name, ran, readings, folder)
 
     async def _run(self, job: CommandJob, cell: Cell, schedule: Schedule) -> CommandOutcome:
@@ -119,6 +126,26 @@ class CommandWorker:
             if lease.devices:
                 self.runner.gpus.release(lease, usage.processes)
 
+    def _scored(
+        self, cell: Cell, predictions: str, ran: CommandOutcome, place: Path, folder: Path, since: float,
+    ) -> CellOutcome:
+        """What its predictions come to, those of the test sealed. What it printed does not tell their scores."""
+        if ran.failure is not None:
+            return self._outcome(cell, ran, ran.failure, self.repository.hidden, folder)
+        collector, failure = self.runner.collector, None
+        measured, tests = Measured((), {}, None), tuple[Measurement, ...]()
+        try:
+            submit(folder, predictions, place, labels=collector.labels, dataset=cell.dataset,
+                   condition=cell.condition, since=since)
+            tests = score_submissions(folder, collector.labels, split="test", seed=cell.seed)
+            measured = measure(folder, collector.labels, seed=cell.seed, grade=collector.grade)
+        except SubmissionRefused as error:
+            failure = Failure(kind="diverged" if "not finite" in str(error) else "other", message=str(error))
+        hidden = self.repository.hidden.knowing(*(one.value for one in tests))
+        outcome = self._outcome(cell, ran, failure, hidden, folder)
+        return replace(outcome, measurements=measured.final, sealed=measured.sealed,
+                       curves_sha256=measured.curves_sha256)
+
     def _kept(
         self, cell: Cell, name: str, ran: CommandOutcome, readings: list[Reading], folder: Path,
     ) -> CellOutcome:
@@ -126,13 +153,8 @@ class CommandWorker:
         value = readings[0]
         test = readings[1] if len(readings) > 1 else Reading()
         hidden = self.repository.hidden.knowing(test.value)
-        output = hidden.shown(ran.output)
-        write_whole(folder, "stdout.txt", output)
-        self.live.add(f"\n--- {cell} ---\n{output}")
         failure = ran.failure or _failure(value) or _failure(test)
-        outcome = CellOutcome(
-            cell=cell, seconds=ran.seconds, failure=_told(failure, hidden), stdout_tail=output[-TAIL_CHARS:],
-            resumed=ran.resumed, peak_host_bytes=ran.peak_host_bytes)
+        outcome = self._outcome(cell, ran, failure, hidden, folder)
         if failure is not None or value.value is None:
             return outcome
         found = Measurement(name=name, value=value.value, condition=cell.condition, dataset=cell.dataset,
@@ -141,6 +163,18 @@ class CommandWorker:
         write_whole(folder, MEASUREMENTS, line)
         return replace(outcome, measurements=(found,), curves_sha256=hashlib.sha256(line).hexdigest(),
                        sealed={} if test.value is None else _sealed(folder, found, test.value))
+
+
+    def _outcome(
+        self, cell: Cell, ran: CommandOutcome, failure: Failure | None, hidden: Hidden, folder: Path,
+    ) -> CellOutcome:
+        """What is known of a run without its values; what it printed is written down, but for what is withheld."""
+        output = hidden.shown(ran.output)
+        write_whole(folder, "stdout.txt", output)
+        self.live.add(f"\n--- {cell} ---\n{output}")
+        return CellOutcome(
+            cell=cell, seconds=ran.seconds, failure=_told(failure, hidden), stdout_tail=output[-TAIL_CHARS:],
+            resumed=ran.resumed, peak_host_bytes=ran.peak_host_bytes)
 
 
 def _failure(reading: Reading) -> Failure | None:

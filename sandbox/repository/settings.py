@@ -23,6 +23,9 @@ class CodeSettings(Frozen):
     direction: Literal["max", "min"] = Field(default="max", description="whether more or less of it is better")
     scale: float = Field(default=1.0, description="what the number that is read is multiplied with")
     test_metric: str = Field(default="", description="read as the metric is, and sealed until the search is over")
+    predictions: str = Field(default="", description=(
+        "in place of metric and test_metric: the file of predictions that it leaves, which we score"))
+    truth: Path | None = Field(default=None, description="labels of these, a table; never visible to it")
     expect: str = Field(default="", description=(
         "what it is known to give, such as 0.83±0.02; another value ends the run"))
     hide: tuple[str, ...] = Field(default=(), description="regular expressions of lines of its output that nobody sees")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from pathlib import Path
 
 from models.client import ModelClient
@@ -15,7 +16,9 @@ from record.nouns.data import DataPlan
 from record.nouns.decisions import Expand
 from record.repository_source import Code, program_of
 from record.source import PLOTS
+from sandbox.datasets import materialise
 from sandbox.job import Job
+from sandbox.metrics import METRICS
 from search.tree import View
 from stages.bench import Bench
 from stages.repository.patches import NothingLeftError, by_words, patched_program
@@ -79,13 +82,17 @@ async def check_repository(bench: Bench, seed: int) -> None:
     if plan is not None:
         baseline, code = next(arm for arm in plan.arms if arm.role == "baseline"), code_of_plan(code, plan)
         level = next((one for one in plan.level_names if plan.owes(plan.datasets[0].name, baseline.name, one)), "")
-    name = code.name or code.command.metric
-    cell = Cell(dataset=next(iter(bench.sources)), arm="baseline", level=level, seed=seed)
+    data, name = next(iter(bench.sources)), code.name or code.command.metric
+    await to_thread(materialise, data, views=bench.folder.views, labels=bench.folder.labels, seed=seed,
+                    sources=bench.sources)
+    cell = Cell(dataset=data, arm="baseline", level=level, seed=seed)
     outcome = await bench.executor.run(Job(
         name="the repository as it is", folder=bench.folder.root / "probes" / "baseline", cells=(cell,),
         source=program_of((), code.model_copy(update={"name": name})), seed=seed,
         timeout=bench.node_seconds, leave_out=False))
-    values = [one.value for one in outcome.measurements]
+    better = code.command.direction == "max"
+    values = [one.value for one in outcome.measurements if one.name == name or (not name and (
+        one.name in METRICS and METRICS[one.name].higher_is_better == better))][:1]
     if not values:
         lines = [line.why for line in outcome.cells if line.why]
         why = outcome.failure.message if outcome.failure is not None else "; ".join(lines)

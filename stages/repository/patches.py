@@ -165,7 +165,7 @@ class Author:
         if pattern := next((one for one in self.repository.frozen if fnmatch(path, one)), ""):
             raise SourceError(f"{path} is frozen ({pattern}): it may not change")
         metrics = [parse_metric(one) for one in (self.code.command.metric, self.code.test_metric) if one]
-        if any(one.place == path for one in metrics):
+        if path in (*(one.place for one in metrics), self.code.predictions.partition(":")[0]):
             raise SourceError(f"{path} is where the result is read: the program writes it, no patch does")
         if text != base.get(path) and (why := tampers(path, base.get(path, ""), text, EVALUATES)):
             raise SourceError(why)
@@ -214,13 +214,14 @@ def shown_of(
 ) -> RepositoryShown:
     """The repository as it is, as far as it is shown, the files of `first` before others; `called`: its metric."""
     context = context_of(of.mirror.texts(of.code.tree), of.code.command.argv, first)
+    read = of.code.command.metric or f"{of.code.predictions}, predictions that the program scores"
     as_it_is = (f"{called or of.code.command.metric} {checked.mean:.6g} with one seed, in {checked.seconds:.3g} s"
                 if checked is not None and checked.mean is not None and checked.seconds is not None else "")
     return RepositoryShown(
         as_it_is=as_it_is,
-        command=" ".join(of.code.command.argv), metric=of.code.command.metric + (f" ({called})" if called else ""),
-        test_metric=bool(of.code.test_metric), map=context.map, shown=context.shown, left_out=context.left_out,
-        frozen=of.frozen)
+        command=" ".join(of.code.command.argv), metric=read + (f" ({called})" if called else ""),
+        scored=bool(of.code.predictions), test_metric=bool(of.code.test_metric), map=context.map,
+        shown=context.shown, left_out=context.left_out, frozen=of.frozen)
 
 
 def _changed(of: UserRepository, made: Mapping[str, ArmCode]) -> tuple[Shown, ...]:

@@ -66,12 +66,13 @@ class RepositoryStudy:
         plan = with_reasons(plan).model_copy(update={"hypotheses": tuple(
             one.model_copy(update={"unit": "seeds", "cluster": ""}) for one in plan.hypotheses)})
         code = code_in(self.of.mirror.texts(self.of.code.tree))
-        return plan, (*faults, *repository_faults(plan, self.data, self.of.code.command, code), *_of_a_planner(plan))
+        return plan, (*faults, *repository_faults(plan, self.data, self.of.code.command, code),
+                      *_of_a_planner(plan, scored=bool(self.of.code.predictions)))
 
 
-def _of_a_planner(plan: DataPlan) -> Iterator[str]:
+def _of_a_planner(plan: DataPlan, *, scored: bool) -> Iterator[str]:
     """What a person may leave open, and a planner may not."""
-    if len(plan.metrics) > 1:
+    if len(plan.metrics) > 1 and not scored:
         yield f"the repository gives one number a run: take {', '.join(one.name for one in plan.metrics[1:])} out"
     yield from (f"arm {arm.name!r} has neither words nor a description: say what changes in the code"
                 for arm in plan.arms if arm.role != "baseline" and not arm.words and not arm.description.strip())

@@ -1,0 +1,203 @@
+"""Predictions that a repository's command leaves, scored against labels that it does not see.
+
+The labels are a table with a column `label`, and `id` and `split` (validation or test) where there are such. Whole
+numbers and words are classes, numbers with a point are values. Predictions are one a row: a table with `prediction` or
+with a column a class, a JSON list, or an array (.npy) of one or two dimensions; by `id` where labels have one, else in
+their order. What is handed in is what `lab.submit` hands in, so that all that follows is the same.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from record.nouns.data import DatasetFacts
+from sandbox.data.views import Stream, written
+from sandbox.errors import RepositoryError, SubmissionRefused
+from sandbox.repository.left_files import file_of
+from sandbox.scoring import INDEX
+from sandbox.untrusted import BadFile, open_regular, write_whole
+
+Array = NDArray[Any]
+BYTES = 2**30
+"""Of the largest file of labels or predictions that is read."""
+SPLITS = ("validation", "test")
+PREDICTION, LABEL, ID, SPLIT = "prediction", "label", "id", "split"
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Labels by row."""
+
+    y: Array
+    """Classes by their places among `names`, or values."""
+    split: tuple[str, ...]
+    ids: tuple[str, ...]
+    """Empty: rows are told by their order."""
+    names: tuple[str, ...]
+    """Of classes; empty for values."""
+
+    @property
+    def digest(self) -> str:
+        whole = json.dumps([self.y.tolist(), self.split, self.ids, self.names])
+        return hashlib.sha256(whole.encode()).hexdigest()
+
+    def facts(self, facts: DatasetFacts) -> DatasetFacts:
+        """What a run records, with what is known by the labels."""
+        return facts.model_copy(update={
+            "sizes": {name: self.split.count(name) for name in SPLITS if name in self.split}, "target": LABEL,
+            "task": "classification" if self.names else "regression", "classes": len(self.names),
+            "class_names": self.names, "fingerprint": hashlib.sha256(
+                f"{facts.fingerprint} {self.digest}".encode()).hexdigest()})
+
+
+def read_truth(path: Path) -> Truth:
+    """The labels of a table (.csv, .tsv). Raises `RepositoryError`."""
+    try:
+        if path.stat().st_size > BYTES:
+            raise RepositoryError(f"--truth {path}: {path.stat().st_size} bytes are more than {BYTES}")
+        columns = _columns(path.read_text(encoding="utf-8"), path.suffix)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RepositoryError(f"--truth {path} cannot be read: {error}") from None
+    if not columns.get(LABEL):
+        raise RepositoryError(f"--truth {path}: it needs a column {LABEL!r} and at least one row; it has "
+                              f"{', '.join(columns) or 'nothing'}")
+    labels, ids = columns[LABEL], tuple(columns.get(ID, ()))
+    split = tuple(columns.get(SPLIT) or ["validation"] * len(labels))
+    if odd := sorted(set(split) - set(SPLITS)):
+        raise RepositoryError(f"--truth {path}: split {odd[0]!r} is neither validation nor test")
+    if "validation" not in split:
+        raise RepositoryError(f"--truth {path}: no row is of validation, by which the search selects")
+    if len(set(ids)) != len(ids):
+        raise RepositoryError(f"--truth {path}: an id stands in two rows")
+    if "" in labels:
+        raise RepositoryError(f"--truth {path}: row {labels.index('') + 1} has no label")
+    values = _numbers(labels)
+    if values is not None and not np.isfinite(values).all():
+        raise RepositoryError(f"--truth {path}: a label is not finite")
+    if values is not None and any(set(label) & set(".eE") for label in labels):
+        return Truth(values, split, ids, ())
+    names = tuple(sorted(set(labels), key=lambda name: (float(name) if values is not None else 0.0, name)))
+    if len(names) < 2:
+        raise RepositoryError(f"--truth {path}: all labels are {labels[0]!r} (numbers with a point are values)")
+    return Truth(np.array([names.index(label) for label in labels]), split, ids, names)
+
+
+def write_labels(truth: Truth, facts: DatasetFacts, labels: Path) -> None:
+    """Put labels where those of every dataset lie, split by split."""
+    with written(labels / f"{facts.name}.npz") as (archive,):
+        for split in SPLITS:
+            rows = [row for row, name in enumerate(truth.split) if name == split]
+            archive.add(f"{split}_y", Stream.of(truth.y[rows]))
+            archive.add(f"{split}_rows", Stream.of(np.array(rows, dtype=np.int64)))
+        archive.add("ids", Stream.of(np.array(truth.ids, dtype=np.str_)))
+        archive.add("meta", Stream.of(np.array(facts.model_dump_json())))
+
+
+def submit(
+    folder: Path, place: str, checkout: Path, *, labels: Path, dataset: str, condition: str, since: float | None = None,
+) -> None:
+    """Hand in what a command left at a place of its checkout, split by split.
+
+    Raises `SubmissionRefused`: it is missing, or does not fit the labels.
+    """
+    with np.load(labels / f"{dataset}.npz", allow_pickle=False) as file:
+        facts, ids = json.loads(str(file["meta"])), [str(one) for one in file["ids"]]
+        rows: dict[str, Array] = {split: file[f"{split}_rows"] for split in SPLITS}
+    total = sum(map(len, rows.values()))
+    kind, values = _read(checkout, place, facts["class_names"], ids, total, since)
+    (folder / "submissions").mkdir()
+    lines: list[dict[str, Any]] = []
+    for split in (name for name in SPLITS if len(rows[name])):
+        name = hashlib.sha256(f"{condition} {split}".encode()).hexdigest()[:40] + ".npz"
+        content = io.BytesIO()
+        arrays: dict[str, Any] = {kind: values[rows[split]]}
+        np.savez_compressed(content, **arrays)
+        write_whole(folder, f"submissions/{name}", content.getvalue())
+        lines.append({"file": name, "dataset": dataset, "split": split, "condition": condition, "kind": kind})
+    write_whole(folder, INDEX, "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _read(
+    checkout: Path, place: str, names: Sequence[str], ids: Sequence[str], total: int, since: float | None,
+) -> tuple[str, Array]:
+    """Of which kind they are, and the values in the order of the labels."""
+    path, _, column = place.partition(":")
+    try:
+        with open_regular(checkout, file_of(path, checkout, since)[0], BYTES) as file:
+            content = file.read()
+        suffix = PurePosixPath(path).suffix
+        if suffix == ".npy":
+            values, given = np.load(io.BytesIO(content), allow_pickle=False), list[str]()
+        elif suffix == ".json":
+            values, given = np.array(json.loads(content)), list[str]()
+        else:
+            values, given = _of_table(_columns(content.decode(), suffix), column, names, path)
+    except (BadFile, OSError, ValueError, csv.Error) as error:
+        raise SubmissionRefused(f"{path} holds no predictions: {error}") from None
+    if ids and given:
+        places = {name: at for at, name in enumerate(given)}
+        if missing := next((name for name in ids if name not in places), None):
+            raise SubmissionRefused(f"{path} has no prediction for id {missing!r}")
+        values = values[[places[name] for name in ids]]
+    if len(values) != total:
+        raise SubmissionRefused(f"{path} has {len(values)} predictions for {total} labels")
+    return _kind(values, names, path)
+
+
+def _of_table(
+    columns: Mapping[str, list[str]], column: str, names: Sequence[str], path: str,
+) -> tuple[Array, list[str]]:
+    given = columns.get(ID, [])
+    by_class = [columns[name] for name in names if name in columns]
+    if not column and names and len(by_class) == len(names):
+        return np.array(by_class, dtype=np.float64).T, given
+    found = columns.get(column or PREDICTION)
+    if found is None:
+        raise SubmissionRefused(f"{path} has no column {column or PREDICTION!r}, only {', '.join(columns)[:200]}")
+    return np.array(found), given
+
+
+def _kind(values: Array, names: Sequence[str], path: str) -> tuple[str, Array]:
+    if values.ndim == 2 and names:
+        if values.shape[1] != len(names) or values.dtype.kind not in "iuf":
+            raise SubmissionRefused(f"{path} has {values.shape[1]} columns for {len(names)} classes")
+        sums = values.min(initial=0.0) >= 0 and np.abs(values.sum(1) - 1).max(initial=0.0) < 1e-2
+        return ("probabilities" if sums else "logits"), values.astype(np.float64)
+    if values.ndim != 1:
+        raise SubmissionRefused(f"{path} has predictions of shape {values.shape}, and labels are one a row")
+    if not names:
+        numbers = _numbers([str(one) for one in values])
+        if numbers is None:
+            raise SubmissionRefused(f"{path} holds words, and labels are numbers")
+        return "predictions", numbers
+    known = {name: at for at, name in enumerate(names)}
+    texts = [str(one).removesuffix(".0") for one in values]
+    if odd := next((one for one in texts if one not in known), None):
+        raise SubmissionRefused(f"{path} predicts {odd!r}, which is no class: {', '.join(names[:10])}")
+    return "predictions", np.array([known[one] for one in texts])
+
+
+def _columns(text: str, suffix: str) -> dict[str, list[str]]:
+    """Column -> its cells, as texts. Raises `csv.Error` where rows are of different lengths."""
+    rows = list(csv.reader(io.StringIO(text), delimiter="\t" if suffix == ".tsv" else ",", strict=True))
+    head, body = [name.strip() for name in rows[0]] if rows else [], [row for row in rows[1:] if row]
+    if any(len(row) != len(head) for row in body):
+        raise csv.Error("its rows are of different lengths")
+    return {name: [row[at].strip() for row in body] for at, name in enumerate(head)}
+
+
+def _numbers(texts: Sequence[str]) -> Array | None:
+    try:
+        return np.array([float(one) for one in texts])
+    except ValueError:
+        return None
