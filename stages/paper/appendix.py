@@ -37,6 +37,7 @@ from record.nouns.nodes import STAGES, Node, changed, retries
 from stages.paper.effort import effort_context
 from stages.paper.latex import longtable, recorded, recorded_row, rendered, short, words
 from stages.paper.registered import in_full
+from stages.paper.sources import LOGGED
 from stages.paper.tables import CONSTANT
 
 LATE = ("After the draft, a reviewer was asked which ablations its claims need. Whoever asked had read the test "
@@ -90,6 +91,7 @@ def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "", f
 
     return rendered("appendix.tex.jinja", context(state) | effort_context(state, claims) | {
         "figures": figures, "isolation": isolation,
+        "logged": f" {LOGGED}" if {one.grade for one in claims} == {"logged"} else "",
         "grades": {grade: meaning for grade, meaning in GRADES.items() if grade in {one.grade for one in claims}},
         "metric": metric, "score": score, "means": [one for one in claims if not isinstance(one, Difference)],
         "by_seed": by_seed, "constant": CONSTANT, "families": FAMILIES,

@@ -196,6 +196,7 @@ def parts_for(material: Material, draft: Draft, *, refused: bool = False) -> Pap
         draft=draft.model_copy(update={"captions": described | draft.captions}), refused=refused,
         tables=material.tables, library=material.library, notice=material.notice,
         registered=page_one(material.state), figures=figures,
+        logged={one.grade for one in material.claims.every} == {"logged"},
         appendix=appendix(material.state, material.claims.every, isolation=material.isolation, figures=in_appendix),
         evidence=replace(material.evidence, appendix=frozenset(in_appendix)))
 

@@ -19,6 +19,9 @@ from stages.paper.citations import bibliography
 from stages.paper.latex import Characters, aligned, escape, recorded, tex_environment
 from stages.paper.template import Template, TemplateError
 
+LOGGED = "Grade of all values: logged."
+"""What captions say where no value was computed by the program."""
+
 
 @dataclass(frozen=True)
 class FigureFile:
@@ -44,7 +47,7 @@ class PaperParts:
     """A draft with all that it leans on.
 
     `appendix` and `registered`, a block of page one, are generated TeX; `notice` and `authors` are plain text and are
-    escaped. `refused` stamps the pages.
+    escaped. `refused` stamps the pages, `logged` says in every figure's caption who computed its values.
     """
 
     draft: Draft
@@ -57,6 +60,7 @@ class PaperParts:
     registered: str = ""
     authors: str = "scientist, a program"
     refused: bool = False
+    logged: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,7 @@ def _floats(parts: PaperParts, figures: Mapping[str, Path], template: Template) 
     lines = [f"\\paperdata{{{parts.draft.title}}}{{{recorded(parts.authors)}}}"]
     for name, picture in figures.items():
         caption = parts.draft.captions.get(name, "").strip()
+        caption += f" {LOGGED}" * (parts.logged and LOGGED not in caption)
         lines.append(f"\\definefloat{{figure:{name}}}{{%\n\\figurefloat{{{name}}}{{{name}{picture.suffix}}}"
                      f"{{{_width(picture, template):.2f}in}}%\n{{{caption}}}}}")
     missing = [("figure", one.name) for one in parts.figures if one.name not in figures]

@@ -119,6 +119,8 @@ def test_a_study_of_a_repository_is_killed_twice_and_comes_to_its_paper(tmp_path
     assert {one.split for one in tests} == {"test"} and {one.grade for one in tests} == {"logged"}
     assert state.released is not None and state.released.released
     assert scientist("audit", str(run)).returncode == 0
+    floats = (run / "paper" / "floats.tex").read_text().split("\\definefloat")[1:]
+    assert len(floats) > 1 and all("Grade of all values: logged." in one for one in floats)
     printed = re.search(r"\d\.\d{3}", next(line for line in (run / "paper" / "results.tex").read_text().splitlines()
                                           if "test/fit/quality/flat.pm" in line))
     assert printed is not None
