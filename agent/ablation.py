@@ -26,6 +26,7 @@ from record.fold.state import RunState
 from record.lock import hold
 from record.log import EventLog, Listener
 from record.network import on_network
+from record.nouns.data import DatasetFacts
 from record.nouns.repository import Command
 from record.prompts import keep as keep_prompt
 from record.reading import read_events
@@ -36,6 +37,7 @@ from sandbox.repository.command import check_ground
 from sandbox.repository.environment import Environment, environment_for
 from sandbox.repository.metric import parse_metric
 from sandbox.repository.mirror import Mirror, Taken
+from sandbox.repository.predictions import check_truth, read_truth, write_labels
 from stages.repository.ablating import Ablation
 from stages.repository.asking import Asking
 from stages.repository.reporting import write_report
@@ -56,6 +58,8 @@ class Order:
     metric: str = ""
     direction: str = "max"
     scale: float = 1.0
+    truth: str = ""
+    """A table of labels, where the metric is one of predictions."""
     expect: str = ""
     top: int = 5
     budget: int | None = None
@@ -86,6 +90,8 @@ def ablate(order: Order, settings: Settings, folder: Path, *, listener: Listener
         parse_metric(order.metric)
     if order.expect:
         parse_expected(order.expect)
+    if order.truth:
+        check_truth(Path(order.truth), Path(order.repository), [place for _, place in order.mounts])
     if not folder.exists():
         Mirror(folder / "mirror").check(Path(order.repository), dirty=order.dirty)
     elif not (folder / LOG).exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -125,6 +131,11 @@ class _Study:
 
     async def work(self) -> None:
         folder = self.log.path.parent.absolute()
+        if self.order.truth and not (folder / "labels").is_dir():
+            truth = read_truth(Path(self.order.truth)).whole
+            write_labels(truth, truth.facts(DatasetFacts(
+                name="labels", source=self.order.truth, features=0, classes=0, sizes={}, fingerprint="", seed=0)),
+                folder / "labels")
         mirror = Mirror(folder / "mirror")
         kill_orphans(folder / "cache")
         taken = self._take(mirror)

@@ -26,8 +26,8 @@ from sandbox.repository.command import check_ground
 from sandbox.repository.environment import environment_for
 from sandbox.repository.hiding import Hidden
 from sandbox.repository.metric import parse_metric
-from sandbox.repository.mirror import Mirror, root_of
-from sandbox.repository.predictions import read_truth
+from sandbox.repository.mirror import Mirror
+from sandbox.repository.predictions import check_truth
 from stages.bench import UserRepository
 from stages.repository.code import code_in as parsed
 from stages.repository.patches import by_words
@@ -123,12 +123,7 @@ def _check_scored(settings: Settings) -> None:
         raise WrongUse("--predictions are scored by the plan's metrics: leave --metric and --test-metric out")
     if settings.sandbox.network == "on":
         raise WrongUse("--truth is withheld, and sandbox.network=on lets code reach it by the network: turn it off")
-    truth = code.truth.resolve()
-    if truth.is_relative_to(root_of(code.repository).resolve()) or any(
-            truth.is_relative_to(Path(place).resolve()) for place in code.mounts.values()):
-        raise WrongUse(f"--truth {code.truth} lies where the command can read it: keep it outside of the repository "
-                       "and of what is mounted")
-    read_truth(code.truth)
+    check_truth(code.truth, code.repository, list(code.mounts.values()))
 
 
 def settled(settings: Settings, state: RunState) -> Settings:
@@ -150,16 +145,17 @@ def copied(settings: Settings, folder: RunFolder) -> Settings:
 def taken(settings: Settings, folder: RunFolder) -> Settings:
     """The same, once its environment could be opened. Raises `RepositoryError`, `ExecutorError`."""
     settings = copied(settings, folder)
-    if settings.code.repository is not None:
-        opened(settings, folder)
-    return settings
+    if settings.code.repository is None:
+        return settings
+    packages = dict(opened(settings, folder).environment.packages)
+    return settings.model_copy(update={"code": settings.code.model_copy(update={"packages": packages})})
 
 
 def opened(settings: Settings, folder: RunFolder) -> Repository:
     """What its cells are run from. Raises `RepositoryError`, `ExecutorError`."""
     code, mirror = settings.code, mirror_in(folder)
     environment = environment_for(mirror.texts(code.tree), settings.sandbox, python=code.python,
-                                  mounts={name: Path(path) for name, path in code.mounts.items()})
+                                  mounts={name: Path(path) for name, path in code.mounts.items()}, known=code.packages)
     check_ground(environment.ground, KernelConfig(settings.sandbox, isolation_of(settings.sandbox), folder.cache))
     return Repository(mirror, environment, hidden_in(settings), tuple(shlex.split(code.resume)),
                       settings.sandbox.device)

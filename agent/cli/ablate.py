@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import cast
 
 from rich.text import Text
 
@@ -24,6 +25,9 @@ from record.errors import WrongUse
 from record.fold.apply import fold
 from record.fold.facts import CodeState
 from record.reading import RecordError, read_events
+from sandbox.metrics import METRICS
+from sandbox.repository.metric import PREDICTIONS
+from sandbox.repository.settings import pairs, places
 from stages.repository.reporting import REPORT, as_json
 
 
@@ -70,11 +74,17 @@ def order_of(asked: Ablate) -> Order:
     """The order behind a command line. Raises `WrongUse`."""
     if asked.top < 1 or (asked.budget_runs is not None and asked.budget_runs < 8):
         raise WrongUse("--top must be at least 1, and --budget-runs at least 8: baseline and its check take five")
+    scored = asked.predictions, asked.truth is not None
+    if any(scored) and not (all(scored) and asked.metric in METRICS):
+        raise WrongUse("--predictions FILE and --truth TABLE go together, with a --metric of predictions: "
+                       f"{', '.join(METRICS)}")
+    metric = f"{PREDICTIONS}:{asked.predictions}@{asked.metric}" if asked.predictions else asked.metric
     return Order(
-        repository=str(asked.repository.absolute()), command=_split(asked.command, "--command"), metric=asked.metric,
+        repository=str(asked.repository.absolute()), command=_split(asked.command, "--command"), metric=metric,
+        truth=str(asked.truth.absolute()) if asked.truth is not None else "",
         direction=asked.direction, scale=asked.metric_scale, expect=asked.expect, top=asked.top,
         budget=asked.budget_runs, timeout=wall_clock(asked.timeout), python=asked.python,
-        mounts=_pairs(asked.mount, "--mount", paths=True), env=_pairs(asked.env, "--env"),
+        mounts=tuple(places(_pairs(asked.mount, "--mount")).items()), env=tuple(_pairs(asked.env, "--env").items()),
         resume=_split(asked.resume_command, "--resume-command"), proxy=_split(asked.proxy, "--proxy"),
         dirty=asked.dirty, reproduce_only=asked.reproduce_only, accept_baseline=asked.accept_baseline)
 
@@ -86,14 +96,11 @@ def _split(text: str, flag: str) -> tuple[str, ...]:
         raise WrongUse(f"{flag} {text!r} is no command line ({error})") from None
 
 
-def _pairs(given: list[str] | None, flag: str, *, paths: bool = False) -> tuple[tuple[str, str], ...]:
-    found: list[tuple[str, str]] = []
-    for one in given or ():
-        name, equals, value = one.partition("=")
-        if not name or not equals or not value:
-            raise WrongUse(f"{flag} {one!r}: write NAME={'PATH' if paths else 'VALUE'}")
-        found.append((name, str(Path(value).expanduser().absolute()) if paths else value))
-    return tuple(found)
+def _pairs(given: list[str] | None, flag: str) -> dict[str, str]:
+    try:
+        return cast("dict[str, str]", pairs(given or []))
+    except ValueError as error:
+        raise WrongUse(f"{flag} {error}") from None
 
 
 def folder_for(runs: Path, order: Order) -> Path:

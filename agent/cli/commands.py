@@ -135,6 +135,10 @@ class Ablate(Command, to=app, work="agent.cli.ablate:ablate", settings=(*MODEL, 
     metric: Annotated[str, Option(
         metavar="SPEC", help="Where the result is: FILE.json:a.b, FILE.csv:column@last, tb:DIR:tag@last or "
                              "stdout:REGEX.")] = ""
+    predictions: Annotated[str, Option(
+        metavar="FILE[:COLUMN]", help="The predictions that it leaves, which we score by --metric (accuracy, mse, ...)"
+                                      " against --truth.")] = ""
+    truth: Annotated[Path | None, Option(help="A table of labels (label, id), which the command never sees.")] = None
     direction: Annotated[Literal["max", "min"], Option(help="Whether more of it is better, or less.")] = "max"
     metric_scale: Annotated[float, Option(help="What the number is multiplied with, such as 0.01 of percents.")] = 1.0
     expect: Annotated[str, Option(metavar="VALUE", help="What its authors report: 0.83, 0.83±0.02 or 0.83±5%.")] = ""

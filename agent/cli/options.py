@@ -63,6 +63,10 @@ SETTINGS: dict[str, tuple[Any, str]] = {
                      "repeated.", metavar="REGEX"),
     "python": _setting("code.python", str | None, "With --code: its interpreter or conda environment.",
                        metavar="PATH"),
+    "mount": _setting("code.mounts", list[str] | None, "With --code: data from outside, read-only, beside the checkout "
+                      "as NAME; may be repeated.", metavar="NAME=PATH"),
+    "env": _setting("code.env", list[str] | None, "With --code: a variable of its command; may be repeated.",
+                    metavar="NAME=VALUE"),
     "resume_command": _setting("code.resume", str | None, "With --code: the command after one that was cut.",
                                metavar="CMD"),
     "dirty": _setting("code.dirty", bool | None, "With --code: take work that is not committed, too.", "--dirty"),
@@ -74,7 +78,7 @@ BUDGET = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
 MODEL = ("model", "base_url", "assignments")
 RUN = (*MODEL, "workers", "gpus", *BUDGET)
 CODE = ("code", "command", "metric", "direction", "test_metric", "predictions", "truth", "expect", "hide", "frozen",
-        "python", "resume_command", "dirty")
+        "python", "mount", "env", "resume_command", "dirty")
 
 
 class Command:

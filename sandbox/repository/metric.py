@@ -37,7 +37,8 @@ from sandbox.untrusted import BadFile, open_regular, read_as
 METRIC_BYTES = 64 * 2**20
 """Largest file that a metric is read from; those of trackers may hold more."""
 
-MetricKind = Literal["json", "table", "tb", "wandb", "stdout"]
+MetricKind = Literal["json", "table", "tb", "wandb", "stdout", "predictions"]
+PREDICTIONS = "predictions"
 _ROWS = re.compile(r"(?P<column>.+?)(?:@(?:last|(?P<end>min|max)\((?P<by>[^()]+)\)|(?P<at>[^@=]+)=(?P<is>.+)))?")
 _TABLES = (".csv", ".tsv", ".jsonl")
 _WAYS = "FILE.json:a.b, FILE.csv:column@last, tb:FOLDER:tag@last or stdout:REGEX"
@@ -49,7 +50,8 @@ class MetricError(WrongUse):
 
 @dataclass(frozen=True)
 class Metric:
-    """Where a number is. `place`: file, or folder of event files; `name`: keys, column, tag or regular expression."""
+    """Where a number is. `place`: file, or folder of event files; `name`: keys, column, tag, regular expression, or by
+    what predictions (FILE[:COLUMN]) are scored."""
 
     text: str
     """As it was written."""
@@ -80,6 +82,9 @@ def parse_metric(text: str, out: str = "out") -> Metric:
     kind, _, rest = text.partition(":")
     if kind == "stdout":
         return Metric(text, "stdout", "", _expression(rest))
+    if kind == PREDICTIONS:
+        place, _, name = rest.rpartition("@")
+        return Metric(text, kind, _inside(place.replace("{out}", out), text), name)
     if kind == "tb" or kind == "wandb":
         place, _, rest = rest.partition(":")
         return _of_rows(kind, _inside(place.replace("{out}", out), text), rest, text)
@@ -255,9 +260,10 @@ _READERS: dict[MetricKind, Callable[[Metric, Path, str, float | None], tuple[Any
 
 def cleared(place: Path, metric: Metric) -> bool:
     """Take away files that hold the metric before the run; whether there were any."""
-    if metric.kind not in ("json", "table"):
+    if metric.kind not in ("json", "table", PREDICTIONS):
         return False
-    found = list(place.glob(metric.place)) if "*" in metric.place else [place / metric.place]
+    name = metric.place.partition(":")[0] if metric.kind == PREDICTIONS else metric.place
+    found = list(place.glob(name)) if "*" in name else [place / name]
     there = [path for path in found if path.is_file() or path.is_symlink()]
     for path in there:
         path.unlink()

@@ -12,8 +12,9 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -21,10 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from record.nouns.data import DatasetFacts
+from record.nouns.nodes import Failure
 from sandbox.data.views import Stream, written
 from sandbox.errors import RepositoryError, SubmissionRefused
 from sandbox.repository.left_files import file_of
-from sandbox.scoring import INDEX
+from sandbox.repository.metric import Metric, Reading
+from sandbox.repository.mirror import root_of
+from sandbox.scoring import INDEX, score_submissions
 from sandbox.untrusted import BadFile, open_regular, write_whole
 
 Array = NDArray[Any]
@@ -47,6 +51,11 @@ class Truth:
     """Of classes; empty for values."""
 
     @property
+    def whole(self) -> Truth:
+        """The same without splits: all rows count at once."""
+        return replace(self, split=("validation",) * len(self.y))
+
+    @property
     def digest(self) -> str:
         whole = json.dumps([self.y.tolist(), self.split, self.ids, self.names])
         return hashlib.sha256(whole.encode()).hexdigest()
@@ -58,6 +67,15 @@ class Truth:
             "task": "classification" if self.names else "regression", "classes": len(self.names),
             "class_names": self.names, "fingerprint": hashlib.sha256(
                 f"{facts.fingerprint} {self.digest}".encode()).hexdigest()})
+
+
+def check_truth(path: Path, repository: Path, mounted: Iterable[str] = ()) -> None:
+    """Refuse labels that a command could read, or that nobody can. Raises `RepositoryError`."""
+    places = [root_of(repository).resolve(), *(Path(one).resolve() for one in mounted)]
+    if any(path.resolve().is_relative_to(place) for place in places):
+        raise RepositoryError(f"--truth {path} lies where the command can read it: keep it outside of the repository "
+                              "and of what is mounted")
+    read_truth(path)
 
 
 def read_truth(path: Path) -> Truth:
@@ -125,6 +143,22 @@ def submit(
         write_whole(folder, f"submissions/{name}", content.getvalue())
         lines.append({"file": name, "dataset": dataset, "split": split, "condition": condition, "kind": kind})
     write_whole(folder, INDEX, "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def read_score(metric: Metric, checkout: Path, labels: Path, *, scale: float, since: float) -> Reading:
+    """What the predictions of a run come to by a metric, over all labels of the one dataset that there is."""
+    dataset = next(iter(labels.glob("*.npz"))).stem
+    try:
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            submit(folder, metric.place, checkout, labels=labels, dataset=dataset, condition="run", since=since)
+            found = {one.name: one.value for one in score_submissions(folder, labels, split="validation", seed=0)}
+        if metric.name not in found:
+            raise SubmissionRefused(f"{metric.name} cannot be computed of these predictions: there are "
+                                    f"{', '.join(sorted(found))}")
+        return Reading(found[metric.name] * scale)
+    except SubmissionRefused as error:
+        return Reading(failure=Failure(kind="no measurement", message=str(error)))
 
 
 def _read(

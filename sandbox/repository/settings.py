@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, cast
 
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from record.nouns.frozen import Frozen
 from record.nouns.repository import Command
 from record.nouns.space import Space
+
+
+def pairs(given: object) -> object:
+    """NAME=VALUE, each a text, as a mapping; anything else as it is. Raises `ValueError`."""
+    if not isinstance(given, list | tuple):
+        return given
+    found: dict[str, str] = {}
+    for one in map(str, cast("list[object]", given)):
+        name, equals, value = one.partition("=")
+        if not name or not equals or not value:
+            raise ValueError(f"{one!r}: write NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def places(given: dict[str, str]) -> dict[str, str]:
+    """Paths as they stand from anywhere."""
+    return {name: str(Path(path).expanduser().absolute()) for name, path in given.items()}
 
 
 class CodeSettings(Frozen):
@@ -31,13 +49,17 @@ class CodeSettings(Frozen):
     hide: tuple[str, ...] = Field(default=(), description="regular expressions of lines of its output that nobody sees")
     frozen: tuple[str, ...] = Field(default=(), description="patterns of its files that no patch may change")
     python: str = Field(default="", description="an interpreter or a conda environment, taken as it is")
-    mounts: dict[str, str] = Field(default_factory=dict, description="name beside the checkout -> data outside")
-    env: dict[str, str] = Field(default_factory=dict, description="variables of the command")
+    mounts: Annotated[dict[str, str], BeforeValidator(pairs), AfterValidator(places)] = Field(
+        default_factory=dict, description="name beside the checkout -> data outside; flag --mount NAME=PATH")
+    env: Annotated[dict[str, str], BeforeValidator(pairs)] = Field(
+        default_factory=dict, description="variables of the command; flag --env NAME=VALUE")
     resume: str = Field(default="", description="the command after one that was cut")
     space: Space = Field(default=Space(), description="what can be set of it, as a plan has it; flag --space (a file)")
     dirty: bool = Field(default=False, description="whether work that is not committed is taken too")
     commit: str = Field(default="", description="the program fills it in: where the run began from")
     tree: str = Field(default="", description="the program fills it in: git's id of its files")
+    packages: dict[str, str] = Field(default_factory=dict, description=(
+        "the program fills it in: what was installed beside, which a resumed run takes again"))
 
     @property
     def as_command(self) -> Command:

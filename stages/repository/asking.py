@@ -31,12 +31,14 @@ from models.roles.repository import (
     Shown,
     TriedRepair,
 )
+from record.expected import ExpectedError, parse_expected
 from record.log import EventLog
 from record.nouns.decisions import Work
 from record.nouns.repository import Command, CommandRun, Edit, Mutation, NotExamined, Part, Repair
 from sandbox.errors import RepositoryError
 from sandbox.isolation.interpreter import interpreter
 from sandbox.repository.environment import wanted_in
+from sandbox.repository.metric import PREDICTIONS
 from sandbox.repository.mirror import changed
 from sandbox.repository.trace import Trace
 from stages.bench import numbered
@@ -78,9 +80,10 @@ class Asking:
             choice = choice.model_copy(update={"words": with_seed(choice.words, code)})
             wrong = wrong_options(choice.words, code) or (
                 "" if script_of(choice.words, texts) or given is not None else f"there is no {choice.words[1]}")
-            if not wrong:
+            unread = _unread(choice.expected)
+            if not wrong and not unread:
                 return choice
-            complaints = (f"{' '.join(choice.words)}: {wrong}",)
+            complaints = (*([f"{' '.join(choice.words)}: {wrong}"] if wrong else []), *([unread] if unread else []))
         return None
 
     async def repair(self, signature: str, run: CommandRun, setup: Setup, texts: Mapping[str, str]) -> Repair | None:
@@ -164,6 +167,16 @@ class Asking:
         return None, complaints[0]
 
 
+def _unread(expected: str) -> str:
+    """Why an expected result cannot be read; empty where it can, or there is none."""
+    try:
+        if expected:
+            parse_expected(expected)
+    except ExpectedError as error:
+        return f"expected: {error}"
+    return ""
+
+
 def documents(texts: Mapping[str, str]) -> tuple[Shown, ...]:
     """The README and what lies beside it, as far as it is shown."""
     names = sorted((path for path in texts if re.search(r"(^|/)README|^docs?/.*\.(md|rst)$|^Makefile$", path)),
@@ -212,7 +225,7 @@ def out_of_scope(mutation: Mutation, part: Part, command: Command, texts: Mappin
     lines = sum(len(edit.new.splitlines()) for edit in mutation.edits)
     if len(after) > MOST_FILES or lines > MOST_LINES:
         return f"it changes {len(after)} files and {lines} lines: at most {MOST_FILES} and {MOST_LINES}"
-    if command.metric.partition(":")[0] in after:
+    if command.metric.removeprefix(f"{PREDICTIONS}:").partition(":")[0].partition("@")[0] in after:
         return "it changes the file that the metric is read from"
     for path, text in after.items():
         if why := tampers(path, texts.get(path, ""), text):

@@ -14,6 +14,7 @@ from record.fold.facts import CodeState
 from record.folder import write_file
 from record.nouns.repository import PartResult
 from record.typeset import Use, escaped, render
+from sandbox.repository.metric import PREDICTIONS
 
 JSON, REPORT, SECTION, RESULTS = "ablations.json", "report.md", "section.tex", "results.tex"
 
@@ -64,13 +65,16 @@ def _section(code: CodeState, values: Mapping[str, str]) -> Iterator[str]:
         key = f"{key_of(code, part)}.{form}"
         return rf"\result{{{key}}}" if key in values else "--"
 
+    scored = code.command is not None and code.command.command.metric.startswith(PREDICTIONS)
+    grade = "scored" if scored else "logged"
     yield "% Written by the program from the record; \\input it below results.tex in a paper of ours."
     yield r"\section{Ablations}\label{sec:ablations}"
     yield (rf"Parts of the repository were taken out one by one at commit \texttt{{{code.taken.commit[:12]}}}, "
            rf"whose own result is {told('baseline', 'mean')}. Table~\ref{{tab:ablations}} has the effect of each "
            r"on fresh seeds, positive where the part helps, with its 95\,\% interval and $p$ after Holm's correction; "
-           r"the repository's own code reports the metric, so all values are logged.")
-    yield r"\begin{table}\centering\caption{Effects of taking parts out (logged by the repository's code).}"
+           + (r"the program scored the predictions, so all values are scored." if scored else
+              r"the repository's own code reports the metric, so all values are logged."))
+    yield rf"\begin{{table}}\centering\caption{{Effects of taking parts out. Grade of all values: {grade}.}}"
     yield r"\label{tab:ablations}\begin{tabular}{lrrrrl}\toprule"
     yield r"part & effect & low & high & $p$ & verdict \\ \midrule"
     for one in code.settled.results:

@@ -22,8 +22,9 @@ from record.repository_source import OUT, command_line
 from sandbox.repository import trace
 from sandbox.repository.command import CommandJob, CommandOutcome
 from sandbox.repository.environment import Environment
-from sandbox.repository.metric import Reading, cleared, parse_metric, read_metric
+from sandbox.repository.metric import PREDICTIONS, Reading, cleared, parse_metric, read_metric
 from sandbox.repository.mirror import Mirror
+from sandbox.repository.predictions import read_score
 
 TAIL = 4000
 
@@ -61,6 +62,11 @@ class Runs:
     resume: tuple[str, ...] = ()
     """The command after a cut, for programs that go on from what they left."""
     _under_way: dict[str, asyncio.Task[CommandRun]] = field(default_factory=dict[str, "asyncio.Task[CommandRun]"])
+
+    @property
+    def labels(self) -> Path:
+        """Where labels lie that predictions are scored against; no command sees it."""
+        return self.folder / "labels"
 
     @property
     def under_way(self) -> int:
@@ -130,6 +136,8 @@ class Runs:
             name=f"{purpose} run {run.id}", folder=place, argv=run.argv, ground=setup.environment.ground, env=env,
             timeout=self.timeout, readable=tuple(readable), resume=self.resume))
         reading = Reading() if outcome.failure is not None else await asyncio.to_thread(
+            read_score, metric, place, self.labels, scale=setup.command.scale, since=began - 2,
+        ) if metric.kind == PREDICTIONS else await asyncio.to_thread(
             read_metric, metric, place, outcome.stdout, scale=setup.command.scale, stale=stale, since=began - 2)
         run = run.model_copy(update={
             "seconds": outcome.seconds, "value": reading.value, "note": reading.note,

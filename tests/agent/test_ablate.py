@@ -137,7 +137,7 @@ def test_another_result_than_expected_ends_with_findings(tmp_path: Path) -> None
     ("", (), "the offline model reads no documents: give --metric"),
     ("", ("--metric", "metrics.txt"), "cannot read the metric 'metrics.txt'"),
     ("", (*METRIC, "--expect", "abc"), "cannot read the expected result 'abc'"),
-    ("", (*METRIC, "--mount", "x"), "--mount 'x': write NAME=PATH"),
+    ("", (*METRIC, "--mount", "x"), "--mount 'x': write NAME=VALUE"),
     ("", (*METRIC, "--mount", "x=nowhere"), "which is not there"),
     ("", (*METRIC, "--python", "/no/such"), "is no interpreter"),
     ("", (*METRIC, "--command", "python 'train.py"), "is no command line"),

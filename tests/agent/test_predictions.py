@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,17 @@ def test_predictions_are_scored_and_the_test_is_sealed(tmp_path: Path, capsys: p
     printed = "".join(attempt.stdout_tail for node in state.nodes.values() for attempt in node.attempts)
     assert "can see []" in printed and "can see ['" not in printed
     assert main(["audit", str(run)]) == 0 and ", 20 scores" in capsys.readouterr().out
+
+
+def test_a_repository_is_reproduced_by_predictions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study(tmp_path)
+    words = ["ablate", str(tmp_path / "fit"), "--command", "python train.py --seed {seed}", "--predictions",
+             "predictions.csv", "--truth", str(tmp_path / "truth.csv"), "--expect", "0.9±0.001", "--reproduce-only",
+             "--model", "offline", "--out", str(tmp_path / "out"), "--json"]
+    assert main([*words, "--metric", "metrics.json:a"]) == 2
+    assert "with a --metric of predictions: accuracy" in capsys.readouterr().err
+    assert main([*words, "--metric", "accuracy"]) == 0
+    assert json.loads(capsys.readouterr().out)["baseline"]["mean"] == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize(("change", "said"), [
