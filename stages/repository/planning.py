@@ -16,7 +16,7 @@ from stages.repository.asking import documents
 from stages.repository.code import Code, code_in
 from stages.repository.options import Option, keys_in
 from stages.repository.patches import shown_of
-from stages.repository.words import options_of, words_faults
+from stages.repository.words import options_of, takes_overrides, words_faults
 
 
 def with_reasons(plan: DataPlan) -> DataPlan:
@@ -53,12 +53,13 @@ class RepositoryStudy:
     def inputs(self, shared: PlanningInputs, checked: BaselineChecked | None) -> RepositoryPlanInputs:
         texts, command = self.of.mirror.texts(self.of.code.tree), self.of.code.command
         code = code_in(texts)
+        end = "" if takes_overrides(command.argv, code) else ": no word sets it"
         return RepositoryPlanInputs(
             **{name: getattr(shared, name) for name in PlanningInputs.model_fields}, dataset=self.data,
             direction=command.direction, space=self.of.space,
             repository=shown_of(self.of, checked, first=[one.path for one in documents(texts)]),
             options=tuple(map(_option, options_of(command.argv, code))),
-            keys=tuple(f"{one.name} = {one.value!r} ({one.path})" for one in keys_in(texts, command.argv, code)))
+            keys=tuple(f"{one.name} = {one.value!r} ({one.path}){end}" for one in keys_in(texts, command.argv, code)))
 
     def fitted(self, plan: DataPlan) -> tuple[DataPlan, tuple[str, ...]]:
         """The plan with what the person gave, and what is wrong with it."""

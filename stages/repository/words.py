@@ -33,13 +33,11 @@ def options_of(argv: Sequence[str], code: Code) -> list[Option]:
 
 def wrong_words(words: Sequence[str], argv: Sequence[str], code: Code) -> str:
     """What of words that are added to a command it does not know; empty where it knows all, or nobody can tell."""
-    called = {last_name(node.func): node for path in reached(code, argv) if path in code.trees
-              for node in ast.walk(code.trees[path]) if isinstance(node, ast.Call)}
     if hydra_of(code) is not None:
         known = names_in(code.texts, code)
         return "" if known is None else _unknown("key", filter(None, map(_key, words)), known)
-    flags = {flag for one in options_of(argv, code) for flag in one.flags}
-    if not flags or _OPEN & called.keys():
+    flags = _closed(argv, code)
+    if not flags:
         return ""
     asked = [word.partition("=")[0] for word in words if re.match(r"--?[a-zA-Z]", word)]
     if wrong := _unknown("option", (one for one in asked if not any(flag.startswith(one) for flag in flags)), flags):
@@ -47,6 +45,18 @@ def wrong_words(words: Sequence[str], argv: Sequence[str], code: Code) -> str:
     bare = next((word for word in words if re.match(r"[\w.]+=", word)), "")
     return "" if not bare or _takes_words(code, argv) else (
         f"takes no {bare!r}, only options: {', '.join(sorted(flags)[:12])}")
+
+
+def takes_overrides(argv: Sequence[str], code: Code) -> bool:
+    """Whether words `key=value` may reach its configuration, as far as the code tells."""
+    return hydra_of(code) is not None or not _closed(argv, code) or _takes_words(code, argv)
+
+
+def _closed(argv: Sequence[str], code: Code) -> set[str]:
+    """All options of a command, where it certainly knows no others; else none."""
+    called = {last_name(node.func) for path in reached(code, argv) if path in code.trees
+              for node in ast.walk(code.trees[path]) if isinstance(node, ast.Call)}
+    return set() if _OPEN & called else {flag for one in options_of(argv, code) for flag in one.flags}
 
 
 def _takes_words(code: Code, argv: Sequence[str]) -> bool:
@@ -91,10 +101,23 @@ def space_faults(space: Space, argv: Sequence[str], code: Code) -> Iterator[str]
              for one in space.hyperparameters if not one.arms or not set(one.arms) <= patched]
     for what, words in (*((f"arm {one.name!r}", one.words) for one in space.arms),
                         *((f"level {one.name!r}", one.words) for one in space.levels), *tuned):
+        own = next((word for word in words if _head(word) in _filled(argv)), "")
+        if own:
+            yield f"{what} sets {_head(own)}, which the program fills in for each run: take it out"
         if wrong := wrong_words(words, argv, code):
             yield f"{what} has the words {' '.join(words)}: the command {wrong}"
     yield from (f"{what} has the word {' '.join(words)}, without {{value}}" for what, words in tuned
                 if "{value}" not in " ".join(words))
+
+
+def _head(word: str) -> str:
+    return word.partition("=")[0]
+
+
+def _filled(argv: Sequence[str]) -> set[str]:
+    """Options and keys that stand before `{seed}` and `{out}` in a command."""
+    return {_head(word) for word, after in zip(argv, (*argv[1:], ""), strict=True)
+            if re.search(r"\{(seed|out)\}", word if "=" in word else after)}
 
 
 # --- hyperparameters as a person gives them ---------------------------------------------------------------------------

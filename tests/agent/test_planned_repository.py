@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 from pydantic import BaseModel
 
 from agent import run as runs
-from agent.cli import main
+from agent.cli import dry_run, main
+from agent.plans import read_plan
 from agent.settings import Settings, compose
 from models.backend import ModelRequest
+from models.client import Models
 from models.offline.researcher import ANSWERS
 from models.roles.planning import AmendedRepositoryPlan, RepositoryPlan, RepositoryPlanInputs
 from models.roles.protocol import ProtocolReview, ProtocolReviewInputs
@@ -20,6 +23,7 @@ from models.settings import ModelSettings
 from record.events import Event
 from record.events.searching import Prepared, Settled
 from record.fold.state import RunState
+from record.log import Recorder
 from record.nouns.data import DataPlan
 from record.nouns.idea import read_idea
 from record.nouns.protocol import FindingAnswer, ProtocolFinding
@@ -120,6 +124,26 @@ def test_a_model_plans_it_and_the_plan_is_carried_out(tmp_path: Path, monkeypatc
     assert {one.unit for one in plan.hypotheses} == {"seeds"} and type(plan) is DataPlan
     drafts = [node for node in state.nodes.values() if node.kind == "draft"]
     assert len(drafts) == 1, "words make every arm, and one program measures them"
+
+
+def test_a_dry_run_writes_the_plan_without_running_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:
+    repository(tmp_path / "fit", {"train.py": "raise SystemExit(3)\n" + TRAIN})
+    (tmp_path / "idea.json").write_text(IDEA)
+    planner = Planner()
+
+    def opened(settings: ModelSettings, log: Recorder) -> Models:
+        return Models(ScriptedModel(planner), log, settings, time.monotonic)
+
+    monkeypatch.setattr(dry_run, "open_model", opened)
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    assert main(["run", "--idea", str(tmp_path / "idea.json"), "--code", str(tmp_path / "fit"), "--dry-run",
+                 "--command", "python train.py --seed {seed}", "--metric", "metrics.json:val.quality", "--model",
+                 "openai:some-model", "--set", "literature.sources=[]", "--out", str(tmp_path / "plan.yaml")]) == 0
+    assert "asking openai:some-model for the data plan" in capsys.readouterr().out
+    assert len(planner.asked) == 4 and not planner.asked[0].repository.as_it_is
+    assert read_plan(tmp_path / "plan.yaml").arms[1].words == ("--no-bend",)
 
 
 def test_without_a_plan_or_a_model_that_plans_it_is_one_line(

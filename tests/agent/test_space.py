@@ -78,6 +78,7 @@ def test_words_are_refused_where_the_code_is_sure(words: list[str], files: dict[
     ("depth: {word: '--depth {value}', low: 1, high: 2, default: 1}", "the command knows no option --depth"),
     ("lr: {word: '--lr', low: 0, high: 2}", "without {value}"),
     ("arms: [{name: flat, role: method, words: [--bent]}]", "arm 'flat' has the words --bent"),
+    ("arms: [{name: flat, role: method, words: [--seed, '3']}]", "arm 'flat' sets --seed, which the program fills in"),
     ("levels: [{name: high, words: [--loud]}]", "level 'high' has the words --loud"),
 ])
 def test_a_space_that_cannot_be_is_one_line(tmp_path: Path, told: str, said: str) -> None:
