@@ -30,7 +30,6 @@ from sandbox.repository.mirror import Mirror
 from sandbox.repository.predictions import check_truth
 from stages.bench import UserRepository
 from stages.repository.code import code_in as parsed
-from stages.repository.patches import by_words
 from stages.repository.planning import repository_faults
 
 PLACES = 4
@@ -91,18 +90,6 @@ def check_planner(settings: Settings) -> None:
                        "`words` what makes them, or name a model with --model")
 
 
-def of_words(settings: Settings, plan: DataPlan) -> Settings:
-    """The settings of a study of a repository. Where words make all arms one program measures them, and none is
-    searched for; no reference arms of ours are of use."""
-    if not by_words(plan):
-        return settings.model_copy(update={"search": settings.search.model_copy(update={"ladder": False})})
-    search, ablated = settings.search, any(arm.role == "ablation" for arm in plan.arms)
-    return settings.model_copy(update={"search": search.model_copy(update={
-        "num_drafts": 1, "ladder": False, "planned_ablations": 0,
-        **{stage: getattr(search, stage).model_copy(update={"nodes": count}) for stage, count in (
-            ("preliminary", 2), ("agenda", 1), ("ablation", 2 if ablated else 1))}})})
-
-
 def hidden_in(settings: Settings) -> Hidden:
     """Which lines of output are withheld. Raises `WrongUse`."""
     try:
@@ -124,12 +111,6 @@ def _check_scored(settings: Settings) -> None:
     if settings.sandbox.network == "on":
         raise WrongUse("--truth is withheld, and sandbox.network=on lets code reach it by the network: turn it off")
     check_truth(code.truth, code.repository, list(code.mounts.values()))
-
-
-def settled(settings: Settings, state: RunState) -> Settings:
-    """The settings of a run as its plan leaves them, once there is one."""
-    plan = state.data_plan or (state.started.plan if state.started is not None else None)
-    return settings if plan is None or settings.code.repository is None else of_words(settings, plan)
 
 
 def copied(settings: Settings, folder: RunFolder) -> Settings:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from agent.code import settled
 from agent.forecast import forecast, usd_of
 from agent.settings import Settings, SettingsError, override
 from inspector.describe import of_arm, widening
@@ -63,7 +62,7 @@ def _settings(state: RunState) -> Settings | None:
     if state.started is None:
         return None
     try:
-        return settled(override(state.started.settings, state.overrides), state)
+        return override(state.started.settings, state.overrides)
     except SettingsError:  # a run of another version: what is left is still worth showing
         return None
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from agent.budget import shares_of, subjects_of
-from agent.code import opened, settled, under_study
+from agent.code import opened, under_study
 from agent.data import provided, sources_of
 from agent.environment import environment_text, isolation_text, notice, packages
 from agent.graph import Step, run_graph
-from agent.settings import Settings, credentials
+from agent.settings import Settings, credentials, override
 from agent.steering import Steering
 from inspector.text import short
 from literature.lookup import open_literature
@@ -136,7 +136,7 @@ class Process:
         return code
 
     def _bench(self, executor: LocalExecutor, repository: Repository | None) -> Bench:
-        settings = settled(self.settings, self.log.state)
+        settings = self.settings
 
         def equip(overlay: Overlay) -> None:
             executor.packages = overlay
@@ -172,7 +172,9 @@ class Process:
 
         async def prepared(bench: Bench) -> None:
             await prepare(bench)
-            self._take_up(replace(bench, search=settled(self.settings, self.log.state).search))
+            state = self.log.state
+            if state.started is not None and state.overrides:  # what followed from the plan
+                self._take_up(replace(bench, search=override(state.started.settings, state.overrides).search))
 
         async def searched(stage: StageName) -> bool:
             return await self.research.stage(stage)

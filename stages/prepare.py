@@ -51,7 +51,7 @@ from stages.paper.citations import check_library
 from stages.planned_tuning import tuning_faults
 from stages.prior_work import common_to, complaint_of, read_prior_work, unanswered, with_omissions
 from stages.protocol import estimands_of, reviewed
-from stages.repository.patches import by_words, patching, shown_of
+from stages.repository.patches import by_words, patching, search_of, shown_of
 from stages.repository.planning import RepositoryStudy
 from stages.settings import AMENDS, PLANS
 
@@ -108,7 +108,8 @@ async def planned(bench: Bench) -> None:
         write_file(bench.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
         bench.recorder.append(Prepared(
             data_plan=plan, datasets=tuple(facts), scorers=tuple(scorers.values()), installed=installed,
-            hub=bench.hub.taken(plan) if bench.hub is not None else ()))
+            hub=bench.hub.taken(plan) if bench.hub is not None else (),
+            settings=search_of(plan) if bench.repository is not None else {}))
 
     await do_work(bench, "prepare", work)
 

@@ -18,12 +18,12 @@ from rich.text import Text
 from agent.budget import open_model
 from agent.cli.edge import DONE, FAILED, WRONG_USE, say
 from agent.cli.shown import answer, line, show
-from agent.code import copied, settled, under_study
+from agent.code import copied, under_study
 from agent.data import sources_of
 from agent.environment import rate_of
 from agent.forecast import Amount, Forecast, forecast
 from agent.plans import plan_text
-from agent.settings import Settings
+from agent.settings import Settings, override
 from inspector.text import count, dollars, duration
 from models.errors import ModelUnavailable
 from models.roles.planning import PLAN, REPOSITORY_PLAN
@@ -106,7 +106,7 @@ def show_plan(
         device=settings.sandbox.device, time_limit=settings.time_limit, data_plan=state.data_plan,
         datasets=state.datasets, installed=state.installed, hub=state.hub, prior_work=state.prior_work,
         protocol=state.protocol,
-        forecast=forecast(state.data_plan, state.datasets, settled(settings, state)),
+        forecast=forecast(state.data_plan, state.datasets, override(settings.model_dump(mode="json"), state.overrides)),
         planned=Planned(calls=total.calls, input_tokens=total.input_tokens, output_tokens=total.output_tokens,
                         usd=None if total.unpriced and settings.models.called != "offline" else total.usd))
     if out is not None:

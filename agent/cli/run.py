@@ -56,6 +56,7 @@ from sandbox.pretrained import fetch, pretrained_of
 from sandbox.scorers import copy_frozen
 from stages.ideation.converting import convert, idea_file, is_text, kept, read_text
 from stages.prepare import unmet
+from stages.repository.patches import search_of
 from stages.repository.planning import with_reasons
 
 
@@ -82,6 +83,8 @@ def run(asked: Run) -> int:
         check_plan(plan, asked.plan, chosen, settings)
     if settings.code.repository is not None and plan is None:
         check_planner(settings)
+    elif settings.code.repository is not None and plan is not None:
+        settings = override(settings.model_dump(mode="json"), search_of(plan))
     if asked.dry_run:
         return show_plan(chosen, settings, plan=plan, out=asked.out, json=asked.json)
     check_gpus(settings)

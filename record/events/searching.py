@@ -162,6 +162,7 @@ class Prepared(Frozen):
     scorers: tuple[Scorer, ...] = Field(default=(), description="frozen for datasets of the plan")
     installed: Installed | None = Field(default=None, description="packages, where settings or plan ask for any")
     hub: tuple[OnHub, ...] = Field(default=(), description="models and datasets that the plan took of the hub")
+    settings: dict[str, int] = Field(default={}, description="overrides that follow from the plan, by dotted key")
 
 
 class Decided(Frozen):

@@ -53,6 +53,7 @@ def apply_search(state: RunState, event: searching.SearchEvent, at: float) -> No
         case searching.Prepared():
             state.data_plan, state.datasets, state.scorers = event.data_plan, event.datasets, event.scorers
             state.installed, state.hub = event.installed, event.hub
+            state.overrides = event.settings | state.overrides
         case searching.Amended():
             state.data_plan = event.data_plan
             state.amendments.append(event)

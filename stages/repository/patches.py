@@ -52,6 +52,16 @@ def by_words(plan: DataPlan) -> bool:
     return all(arm.words for arm in plan.arms if arm.role != "baseline")
 
 
+def search_of(plan: DataPlan) -> dict[str, int]:
+    """Settings of the search of a repository's study, by key. Where words make all arms one program measures them, and
+    none is searched for; no reference arms of ours are of use."""
+    if not by_words(plan):
+        return {"search.ladder": False}
+    ablated = any(arm.role == "ablation" for arm in plan.arms)
+    return {"search.ladder": False, "search.num_drafts": 1, "search.planned_ablations": 0,
+            "search.preliminary.nodes": 2, "search.agenda.nodes": 1, "search.ablation.nodes": 2 if ablated else 1}
+
+
 async def patched_program(
     bench: Bench, decided: Decided, client: ModelClient, code: Code,
 ) -> tuple[Program, dict[str, str], tuple[str, ...]]:

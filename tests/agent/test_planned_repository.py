@@ -123,7 +123,7 @@ def test_a_model_plans_it_and_the_plan_is_carried_out(tmp_path: Path, monkeypatc
     assert plan is not None and plan.space == (LIFT,) and plan.untested == ("other repositories",)
     assert {one.unit for one in plan.hypotheses} == {"seeds"} and type(plan) is DataPlan
     drafts = [node for node in state.nodes.values() if node.kind == "draft"]
-    assert len(drafts) == 1, "words make every arm, and one program measures them"
+    assert len(drafts) == 1 == state.setting("search.num_drafts"), "words make every arm: one program measures them"
 
 
 def test_a_dry_run_writes_the_plan_without_running_the_repository(
