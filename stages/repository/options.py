@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -144,16 +145,37 @@ def _composed(texts: Mapping[str, str], folder: str, name: str) -> Iterator[tupl
 
 
 def names_in(texts: Mapping[str, str], code: Code) -> set[str] | None:
-    """All that an override of a Hydra configuration may name: keys however deep, lists, and groups with their folders;
-    None where files alone do not tell."""
+    """All that an override of a Hydra configuration may name: groups, and keys however deep, of every variant; None
+    where files alone do not tell."""
     hydra = hydra_of(code)
-    composed = list(_composed(texts, *hydra)) if hydra is not None else []
-    if hydra is None or not composed or any("@package" in texts[path] for path, _ in composed) or any(
-            "ConfigStore" in texts[path] for path in code.trees):
+    if hydra is None or not list(_composed(texts, *hydra)) or any("ConfigStore" in texts[path] for path in code.trees):
         return None
-    groups = {str(PurePosixPath(path).parent.relative_to(hydra[0])) for path in texts
-              if path.startswith(f"{hydra[0]}/") and path.endswith((".yaml", ".yml"))} if hydra[0] else set[str]()
-    return groups | {name for path, prefix in composed for name in _every(_mapping(texts[path]), prefix)}
+    found = set[str]()
+    for group, paths in _groups(texts, hydra[0]).items():
+        for path in paths:
+            package = re.search(r"^# *@package +(\S+)", texts[path], re.MULTILINE)
+            if package is not None and package[1] != "_global_":
+                return None
+            prefix = "" if package is not None or not group else f"{group.replace('/', '.')}."
+            found |= {group, *(name for name in _every(_mapping(texts[path]), prefix)
+                               if name.partition(".")[0] not in ("hydra", "defaults"))}
+    return found - {""}
+
+
+def variants_in(texts: Mapping[str, str], code: Code) -> dict[str, list[str]]:
+    """The groups of a Hydra configuration, each with its variants."""
+    hydra = hydra_of(code)
+    return {group: sorted(PurePosixPath(path).stem for path in paths)
+            for group, paths in (_groups(texts, hydra[0]) if hydra is not None else {}).items() if group}
+
+
+def _groups(texts: Mapping[str, str], folder: str) -> dict[str, list[str]]:
+    """Its files by the folder below that of its configuration that they lie in."""
+    found: dict[str, list[str]] = {}
+    for path in texts:
+        if path.startswith(f"{folder}/" if folder else "") and path.endswith((".yaml", ".yml")):
+            found.setdefault(str(PurePosixPath(path).parent.relative_to(folder)).removeprefix("."), []).append(path)
+    return found
 
 
 def _every(value: Mapping[str, Any], prefix: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from record.nouns.space import with_space
 from stages.bench import UserRepository
 from stages.repository.asking import documents
 from stages.repository.code import Code, code_in
-from stages.repository.options import Option, keys_in
+from stages.repository.options import Option, keys_in, variants_in
 from stages.repository.patches import shown_of
 from stages.repository.words import options_of, takes_overrides, words_faults
 
@@ -59,7 +59,8 @@ class RepositoryStudy:
             direction=command.direction, space=self.of.space,
             repository=shown_of(self.of, checked, first=[one.path for one in documents(texts)]),
             options=tuple(map(_option, options_of(command.argv, code))),
-            keys=tuple(f"{one.name} = {one.value!r} ({one.path}){end}" for one in keys_in(texts, command.argv, code)))
+            keys=(*(f"{group} is one of {', '.join(names)}" for group, names in variants_in(texts, code).items()),
+                  *(f"{one.name} = {one.value!r} ({one.path}){end}" for one in keys_in(texts, command.argv, code))))
 
     def fitted(self, plan: DataPlan) -> tuple[DataPlan, tuple[str, ...]]:
         """The plan with what the person gave, and what is wrong with it."""

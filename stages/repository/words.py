@@ -34,8 +34,10 @@ def options_of(argv: Sequence[str], code: Code) -> list[Option]:
 def wrong_words(words: Sequence[str], argv: Sequence[str], code: Code) -> str:
     """What of words that are added to a command it does not know; empty where it knows all, or nobody can tell."""
     if hydra_of(code) is not None:
+        own = next((word for word in words if re.match(r"--(?!config|cfg|resolve|package)", word)), "")
         known = names_in(code.texts, code)
-        return "" if known is None else _unknown("key", filter(None, map(_key, words)), known)
+        return f"knows no option {own}: it takes overrides key=value" if own else "" if known is None else _unknown(
+            "key", filter(None, map(_key, words)), known)
     flags = _closed(argv, code)
     if not flags:
         return ""

@@ -30,7 +30,8 @@ parser.parse_args()
 HYDRA = {
     "train.py": "import hydra\n@hydra.main(config_path='conf', config_name='base')\ndef main(cfg): ...\nmain()\n",
     "conf/base.yaml": "defaults:\n- model: deep\nseed: 0\nsizes: [1, 2]\n",
-    "conf/model/deep.yaml": "depth: 4\ndrop: null\n"}
+    "conf/model/deep.yaml": "depth: 4\ndrop: null\n",
+    "conf/model/wide.yaml": "width: 9\n"}
 ARGV = ("python", "train.py", "--seed", "{seed}", "{overrides}")
 KNOWN = ("--command", " ".join(ARGV), "--metric", "metrics.json:val.quality", "--model", "offline")
 
@@ -61,7 +62,8 @@ def test_what_a_file_does_not_say_the_repository_does(tmp_path: Path) -> None:
     (["--x"], {"train.py": "import lib.a\n", "lib/a.py": "import lib.b\n", "lib/b.py": TRAIN}, "knows no option --x"),
     (["--lr", "2"], {"train.py": "import lib.a\n", "lib/a.py": "import lib.b\n", "lib/b.py": TRAIN}, ""),
     (["model.depht=2"], HYDRA, "knows no key model.depht, but model.depth"), (["+model.x=2"], HYDRA, ""),
-    (["model=wide", "model.drop=0.1", "sizes=[3]", "hydra.verbose=true", "~model.depth"], HYDRA, ""),
+    (["model=wide", "model.width=3", "model.drop=0.1", "sizes=[3]", "hydra.verbose=true", "~model.depth"], HYDRA, ""),
+    (["--depth", "2"], HYDRA, "knows no option --depth"), (["--config-name=base"], HYDRA, ""),
     (["x=1"], {**HYDRA, "train.py": HYDRA["train.py"] + "ConfigStore.instance()\n"}, ""),
 ])
 def test_words_are_refused_where_the_code_is_sure(words: list[str], files: dict[str, str], said: str) -> None:
