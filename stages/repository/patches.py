@@ -37,8 +37,6 @@ from stages.repository.scope import tampers
 
 REQUESTS, REFUSALS = 3, 2
 """Times that an author may ask to see more, and is asked again where an answer cannot be used."""
-
-
 EVALUATES = re.compile(r"metric|accurac|evaluat|(^|[._])(rmse|mse|auc|f1|r2)$", re.IGNORECASE)
 """Names of what computes a metric; narrower than where a part is taken out, since an arm may have scores of its own."""
 
@@ -71,7 +69,7 @@ async def patched_program(
     """
     assert bench.repository is not None and isinstance(decided.action, Expand)
     if any(arm.name == decided.action.arm and arm.role == "baseline" for arm in bench.plan.arms):
-        raise NothingLeftError("the baseline is the repository as it is")
+        raise NothingLeftError(f"{decided.action.arm} is a baseline, which no patch changes")
     inputs = await to_thread(_inputs, bench, decided)
     before = {one.name: ArmCode(words=one.words, patch=one.patch) for one in inputs.made} or {
         arm.name: ArmCode(words=arm.words) for arm in bench.plan.arms}
