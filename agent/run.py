@@ -68,6 +68,10 @@ def start(
     folder.create()
     try:
         settings = taken(settings, folder)
+    except BaseException:  # nothing was begun
+        shutil.rmtree(root)
+        raise
+    try:
         write_file(root / "idea.json", idea.model_dump_json(by_alias=True, indent=1))
         write_file(root / "config.yaml", as_yaml(settings))
         write_file(root / "environment.txt", environment_text(settings.sandbox.python))

@@ -48,11 +48,12 @@ FAMILIAR = {
     **SHORT_KEYS,
 }
 """Names that people know from AI-Scientist-v2 and AIDE, or that are shorter, and the keys they stand for."""
-PATHS = ("paper.bib", "paper.papers", "context", "keys")
+PATHS = ("paper.bib", "paper.papers", "context", "keys", "code.repository", "code.truth")
 """Keys that hold a path: relative to the configuration file they stand in, otherwise to the working directory."""
-NAMED = ("models.prices",)
+NAMED = ("models.prices", "code.mounts", "code.env", "code.packages")
 """Keys that hold a mapping by names of the user's own, which may have dots in them."""
-MAPPINGS = ("models.roles.", "models.prices.", "literature.addresses.", "subjects.")
+MAPPINGS = ("models.roles.", "models.prices.", "literature.addresses.", "subjects.", "code.mounts.", "code.env.",
+            "code.packages.")
 """Beginnings of keys of which not every one is known."""
 DURATIONS = ("timeout", "time_limit")
 """Endings of keys that hold seconds and may be written as 12h, 90m or 45s."""

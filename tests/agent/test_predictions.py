@@ -34,6 +34,7 @@ with open("predictions.csv", "w") as file:
     out.writerow(["id", "prediction"])
     out.writerows([f"r{row}", "odd" if (row % 2 == 1) != (row in wrong) else "even"] for row in rows)
 print("can see", [place for place in ("TRUTH", "../truth.csv") if os.path.exists(place)])
+print("mounted", os.path.exists("../extra/words"), os.environ.get("TOLD"))
 '''
 PLAN = {
     "task": "odd or even", "metrics": [{"name": "accuracy", "higher_is_better": True}], "datasets": [{"name": "fit"}],
@@ -64,7 +65,9 @@ def study(place: Path, *, truth: Path | None = None) -> list[str]:
 
 
 def test_predictions_are_scored_and_the_test_is_sealed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ran = scientist(*study(tmp_path))
+    (tmp_path / "extra").mkdir()
+    (tmp_path / "extra" / "words").touch()
+    ran = scientist(*study(tmp_path), "--mount", f"extra={tmp_path / 'extra'}", "--env", "TOLD=yes")
     assert ran.returncode == 0, ran.stderr[-3000:]
     run = tmp_path / "runs" / "study"
     state = read_state(run)
@@ -78,7 +81,7 @@ def test_predictions_are_scored_and_the_test_is_sealed(tmp_path: Path, capsys: p
             for _, split, seed in by_seed if split == "test"}
     assert sums and all(total == pytest.approx(2 - 4 / 20) for total in sums.values())  # four of forty are wrong
     printed = "".join(attempt.stdout_tail for node in state.nodes.values() for attempt in node.attempts)
-    assert "can see []" in printed and "can see ['" not in printed
+    assert "can see []" in printed and "can see ['" not in printed and "mounted True yes" in printed
     assert main(["audit", str(run)]) == 0 and ", 20 scores" in capsys.readouterr().out
 
 
