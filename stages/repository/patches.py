@@ -223,7 +223,9 @@ def shown_of(
     """The repository as it is, as far as it is shown, the files of `first` before others; `called`: its metric."""
     context = context_of(of.mirror.texts(of.code.tree), of.code.command.argv, first)
     read = of.code.command.metric or f"{of.code.predictions}, predictions that the program scores"
-    as_it_is = (f"{called or of.code.command.metric} {checked.mean:.6g} with one seed, in {checked.seconds:.3g} s"
+    over = "with one seed" if checked is None or checked.spread is None else (
+        f"over three seeds (sample deviation {checked.spread:.2g})")
+    as_it_is = (f"{called or of.code.command.metric} {checked.mean:.6g} {over}, in {checked.seconds:.3g} s a run"
                 if checked is not None and checked.mean is not None and checked.seconds is not None else "")
     return RepositoryShown(
         as_it_is=as_it_is,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,8 @@ def test_a_model_plans_it_and_the_plan_is_carried_out(tmp_path: Path, monkeypatc
         runs.resume(tmp_path / "run", {}, listener=listen)
 
     first, second, third, amending = planner.asked
-    assert "metrics.json:val.quality 0.6" in first.repository.as_it_is and first.repository.shown[0].path == "README.md"
+    assert re.match(r"metrics.json:val.quality 0\.60\d+ over three seeds \(sample deviation 0\.00\d+\), in ",
+                    first.repository.as_it_is) and first.repository.shown[0].path == "README.md"
     assert first.options[1] == "--lift, default 0.1 (train.py:8): how much is added"
     assert second.complaints == ("arm 'flat' has the words --no-bent: the command knows no option --no-bent, but "
                                  "--no-bend",)

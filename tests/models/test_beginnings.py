@@ -11,7 +11,7 @@ from models.roles.coding import Study
 from tests.models.examples import CODE, INPUTS, PARENT
 
 STUDY: tuple[str, ...] = ("code", "feedback", "compare", "summary", "figures", "ablation_plan", "missing_ablations",
-                           "outline", "write", "reflect", "scope")
+                           "outline", "write", "reflect", "scope", "arm_patch")
 DRAWN: tuple[str, ...] = ("plot", "vision", "figure_review")
 FROZEN = {"idea", "data_plan", "facts", "lab_reference", "style", "inputs", "outline"}
 """What stays as it is while the calls of a role are asked."""
