@@ -65,8 +65,10 @@ class RepositoryStudy:
     def fitted(self, plan: DataPlan) -> tuple[DataPlan, tuple[str, ...]]:
         """The plan with what the person gave, and what is wrong with it."""
         plan, faults = with_space(plan, self.of.space)
-        plan = with_reasons(plan).model_copy(update={"hypotheses": tuple(
-            one.model_copy(update={"unit": "seeds", "cluster": ""}) for one in plan.hypotheses)})
+        plan = with_reasons(plan)
+        if not self.of.code.predictions:  # no value is known by example
+            plan = plan.model_copy(update={"hypotheses": tuple(
+                one.model_copy(update={"unit": "seeds", "cluster": ""}) for one in plan.hypotheses)})
         code = code_in(self.of.mirror.texts(self.of.code.tree))
         return plan, (*faults, *repository_faults(plan, self.data, self.of.code.command, code),
                       *_of_a_planner(plan, scored=bool(self.of.code.predictions)))
