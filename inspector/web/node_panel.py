@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
+
+from pydantic import ValidationError
 
 from inspector.files import Listed, bytes_of, listed, text_of
 from inspector.web.calls import Call, call_of
@@ -14,6 +17,8 @@ from inspector.web.watched import Watched
 from record.cells import CellCounts, CellStatus, cells_of, counts_of
 from record.nouns.data import DataPlan, Measurement
 from record.nouns.nodes import Attempt, Node
+from record.repository_source import CODE, ArmCode
+from record.source import file_of
 
 CURVES: Final = 8 * 2**20
 """Bytes of curves that are read."""
@@ -22,12 +27,13 @@ CURVES: Final = 8 * 2**20
 class SourceFile(NamedTuple):
     """A file of a node's code, and how it differs from that of the same name in its parent; None: no parent has it.
 
-    `diff` has lines with their kinds: add, removed, same or place.
+    `diff` has lines with their kinds: add, removed, same or place; `patch` those of a file that is a patch itself.
     """
 
     name: str
     text: str
     diff: tuple[tuple[str, str], ...] | None
+    patch: tuple[tuple[str, str], ...] = ()
 
 
 class Try(NamedTuple):
@@ -65,6 +71,8 @@ class NodePanel(NamedTuple):
     cells: tuple[CellRow, ...]
     """In the order in which they are owed; empty for a program that does all at once."""
     counts: CellCounts | None
+    made: tuple[tuple[str, str], ...]
+    """Of a study of a repository, arm by arm, the words that make it."""
     metric: str
     """The primary one's name."""
     tests: tuple[Grid, ...]
@@ -85,6 +93,7 @@ def panel_of(run: Watched, name: str) -> NodePanel | None:
         sources=tuple(_sources(run, node)), grids=grids(node.measurements),
         said=grids(node.attempts[-1].said if node.attempts else ()),
         cells=tuple(CellRow(one, _primary(one, plan)) for one in cells), counts=counts_of(cells),
+        made=tuple(_made(run, node)),
         metric=plan.primary.name if plan is not None else "",
         tests=grids(run.state.tests.get(name, ())), tries=tuple(_tries(run, node)),
         calls=tuple(call_of(run.state, answer) for key, answer in run.state.answers.items()
@@ -97,15 +106,37 @@ def _primary(cell: CellStatus, plan: DataPlan | None) -> float | None:
     return next((one.value for one in values if plan is not None and one.name == plan.primary.name), None)
 
 
+_KINDS: Final = {"+": "add", "-": "removed", "@": "place"}
+
+
 def _sources(run: Watched, node: Node) -> Iterator[SourceFile]:
-    kinds = {"+": "add", "-": "removed", "@": "place"}
+    """The files of its code; where a repository is changed the patches first, and not what the panel has as words."""
     root = f"nodes/{node.id}/source/"
-    for path in (one.path for one in listed(run.folder, root)):
+    paths = [one.path for one in listed(run.folder, root)]
+    ours = f"{root}{CODE}" in paths
+    for path in sorted(paths, key=lambda one: not one.endswith(".diff")):
         name, text = path.removeprefix(root), text_of(run.folder, path) or ""
+        if ours and name.startswith("arms/") and name.endswith(".json"):
+            continue
         before = text_of(run.folder, f"nodes/{node.parent}/source/{name}") if node.parent else None
         lines = difflib.unified_diff((before or "").splitlines(), text.splitlines(), lineterm="", n=3)
         yield SourceFile(name, text, None if before is None else tuple(
-            (kinds.get(line[:1], "same"), line) for number, line in enumerate(lines) if number > 1))
+            (_KINDS.get(line[:1], "same"), line) for number, line in enumerate(lines) if number > 1),
+            tuple(map(_of_patch, text.splitlines())) if name.endswith(".diff") else ())
+
+
+def _of_patch(line: str) -> tuple[str, str]:
+    head = line.startswith(("diff ", "index ", "--- ", "+++ ", "new file", "deleted file"))
+    return "place" if head else _KINDS.get(line[:1], "same"), line
+
+
+def _made(run: Watched, node: Node) -> Iterator[tuple[str, str]]:
+    root = f"nodes/{node.id}/source/"
+    plan = run.state.data_plan
+    for name in (*(arm.name for arm in plan.arms), *node.arms) if plan is not None else ():
+        if (text := text_of(run.folder, root + file_of(name, ".json"))) is not None:
+            with suppress(ValidationError):
+                yield name, " ".join(ArmCode.model_validate_json(text).words)
 
 
 def grids(values: tuple[Measurement, ...]) -> tuple[Grid, ...]:

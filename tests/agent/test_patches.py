@@ -24,6 +24,7 @@ from record.nouns.idea import Idea
 from record.nouns.nodes import NodeKind
 from record.reading import read_state
 from sandbox.isolation.probe import probed
+from tests.inspector.web import serving
 from tests.repositories import git
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not probed().on, reason="bubblewrap does not work here")]
@@ -177,3 +178,7 @@ def test_a_method_is_written_as_a_patch(
     assert [one.name for one in debug.made if one.patch] == ["lifted"]
     assert "leaves lifted as it is" in author.of("ablate")[1].complaints[0]
     assert main(["audit", str(run)]) == 0 and "clean: 0 unbound" in capsys.readouterr().out
+    with serving(tmp_path) as web:
+        page = web.get(f"/runs/run/nodes/{done['improve'].id}").text
+    assert "<b>lifted</b>" in page and "the repository as it is" in page and "<h3>arms/lifted.json" not in page
+    assert '<span class="add">+    return 0.5 + 1.5 * lift' in page
