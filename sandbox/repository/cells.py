@@ -1,8 +1,8 @@
 """Measures cells of a repository: each is one run of its command, in a checkout of the tree of its arm.
 
-Kept: nothing of a checkout outlives its cell but the metric and what was printed; a test metric is read by us and
-sealed, and lines that tell it are withheld (`sandbox.repository.hiding`). Not kept: that the number is right, where
-the code computes it itself: it is graded `logged`. Predictions are scored by us (`sandbox.repository.predictions`).
+Kept: nothing of a checkout outlives its cell but the metric, what was printed, and curves; a test metric is read by us
+and sealed, and what tells it is withheld (`sandbox.repository.hiding`). Not kept: that the number is right, where the
+code computes it itself: it is graded `logged`. Predictions are scored by us (`sandbox.repository.predictions`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from sandbox.job import MEASUREMENTS, CellOutcome, Job
 from sandbox.monitor import Usage
 from sandbox.output import TAIL_CHARS, LiveOutput
 from sandbox.repository.command import CommandJob, CommandOutcome, run_command
+from sandbox.repository.curves import curves_of
 from sandbox.repository.environment import Environment
 from sandbox.repository.hiding import Hidden
 from sandbox.repository.metric import Reading, cleared, parse_metric, read_metric
@@ -52,6 +53,21 @@ class Repository:
     hidden: Hidden = field(default_factory=Hidden)
     resume: tuple[str, ...] = ()
     device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class _Left:
+    """A run of the command that is over: its checkout, the folder of its cell, and when it began (since 1970)."""
+
+    ran: CommandOutcome
+    place: Path
+    folder: Path
+    began: float
+
+    def curves(self, cell: Cell, hidden: Hidden) -> bytes:
+        """The lines of `measurements.jsonl` of the curves that it left. What the repository held before is older."""
+        return "".join(f"{one.model_dump_json()}\n" for one in curves_of(
+            self.place, cell, hidden, self.began)).encode()
 
 
 @dataclass
@@ -109,8 +125,8 @@ class CommandWorker:
             read_metric, metric, place, ran.stdout, scale=code.command.scale, stale=old, since=began - 2)
             for metric, old in zip(metrics, stale, strict=True)]
         if code.predictions:
-            return await asyncio.to_thread(self._scored, cell, code.predictions, ran, place, folder, began - 2)
-        return await asyncio.to_thread(self._kept, cell, code.name, ran, readings, folder)
+            return await asyncio.to_thread(self._scored, cell, code.predictions, _Left(ran, place, folder, began))
+        return await asyncio.to_thread(self._kept, cell, code.name, _Left(ran, place, folder, began), readings)
 
     async def _run(self, job: CommandJob, cell: Cell, schedule: Schedule) -> CommandOutcome:
         lease = await self.runner.leased(schedule.needs(cell).gpus) if self.runner.gpus.devices else Lease()
@@ -126,31 +142,29 @@ class CommandWorker:
             if lease.devices:
                 self.runner.gpus.release(lease, usage.processes)
 
-    def _scored(
-        self, cell: Cell, predictions: str, ran: CommandOutcome, place: Path, folder: Path, since: float,
-    ) -> CellOutcome:
+    def _scored(self, cell: Cell, predictions: str, left: _Left) -> CellOutcome:
         """What its predictions come to, those of the test sealed. What it printed does not tell their scores."""
+        ran, folder = left.ran, left.folder
         if ran.failure is not None:
             return self._outcome(cell, ran, ran.failure, self.repository.hidden, folder)
-        collector, failure = self.runner.collector, None
-        measured, tests = Measured((), {}, None), tuple[Measurement, ...]()
+        collector, failure, hidden = self.runner.collector, None, self.repository.hidden
+        measured = Measured((), {}, None)
         try:
-            submit(folder, predictions, place, labels=collector.labels, dataset=cell.dataset,
-                   condition=cell.condition, since=since)
+            submit(folder, predictions, left.place, labels=collector.labels, dataset=cell.dataset,
+                   condition=cell.condition, since=left.began - 2)
             tests = score_submissions(folder, collector.labels, split="test", seed=cell.seed)
+            hidden = hidden.knowing(*(one.value for one in tests))
+            write_whole(folder, MEASUREMENTS, left.curves(cell, hidden))
             measured = measure(folder, collector.labels, seed=cell.seed, grade=collector.grade)
         except SubmissionRefused as error:
             failure = Failure(kind="diverged" if "not finite" in str(error) else "other", message=str(error))
-        hidden = self.repository.hidden.knowing(*(one.value for one in tests))
         outcome = self._outcome(cell, ran, failure, hidden, folder)
         return replace(outcome, measurements=measured.final, sealed=measured.sealed,
                        curves_sha256=measured.curves_sha256)
 
-    def _kept(
-        self, cell: Cell, name: str, ran: CommandOutcome, readings: list[Reading], folder: Path,
-    ) -> CellOutcome:
+    def _kept(self, cell: Cell, name: str, left: _Left, readings: list[Reading]) -> CellOutcome:
         """What came of a cell, its files written to its folder."""
-        value = readings[0]
+        ran, folder, value = left.ran, left.folder, readings[0]
         test = readings[1] if len(readings) > 1 else Reading()
         hidden = self.repository.hidden.knowing(test.value)
         failure = ran.failure or _failure(value) or _failure(test)
@@ -159,11 +173,10 @@ class CommandWorker:
             return outcome
         found = Measurement(name=name, value=value.value, condition=cell.condition, dataset=cell.dataset,
                             split="validation", seed=cell.seed, grade="logged")
-        line = (found.model_dump_json() + "\n").encode()
-        write_whole(folder, MEASUREMENTS, line)
-        return replace(outcome, measurements=(found,), curves_sha256=hashlib.sha256(line).hexdigest(),
+        lines = (found.model_dump_json() + "\n").encode() + left.curves(cell, hidden)
+        write_whole(folder, MEASUREMENTS, lines)
+        return replace(outcome, measurements=(found,), curves_sha256=hashlib.sha256(lines).hexdigest(),
                        sealed={} if test.value is None else _sealed(folder, found, test.value))
-
 
     def _outcome(
         self, cell: Cell, ran: CommandOutcome, failure: Failure | None, hidden: Hidden, folder: Path,

@@ -24,7 +24,9 @@ _EVENT_BYTES = 2**20
 """An event of more is no scalar (images, graphs) and is passed over."""
 _MOST_FILES = 200
 _MOST_ENTRIES = 20_000
-_NAME = ".tfevents."
+EVENTS = ".tfevents."
+"""What names of event files hold."""
+
 
 @dataclass
 class Events:
@@ -41,13 +43,12 @@ def rows_of_folder(folder: Path, place: str, wanted: set[str], since: float = 0.
     Raises: BadFile, for a file that is too large or no plain file.
     """
     found, by_step = Events(), dict[int, dict[str, object]]()
-    for name in newest_last(folder, place, _NAME, since)[-_MOST_FILES:]:
+    for name in newest_last(folder, place, EVENTS, since)[-_MOST_FILES:]:
         found.files += 1
-        with open_regular(folder, name, FILE_BYTES) as file:
-            for step, tag, value in _scalars(file):
-                found.tags.add(tag)
-                if tag in wanted:
-                    by_step.setdefault(step, {"step": step})[tag] = value
+        for step, tag, value in scalars_of(folder, name):
+            found.tags.add(tag)
+            if tag in wanted:
+                by_step.setdefault(step, {"step": step})[tag] = value
     found.rows = [by_step[step] for step in sorted(by_step)]
     return found
 
@@ -61,8 +62,13 @@ def newest_last(folder: Path, place: str, naming: str, since: float = 0.0) -> li
             if ages[path] >= since]
 
 
+def scalars_of(folder: Path, name: str) -> Iterator[tuple[int, str, float]]:
+    """Step, tag and value of every scalar of a file. Raises: BadFile."""
+    with open_regular(folder, name, FILE_BYTES) as file:
+        yield from _scalars(file)
+
+
 def _scalars(file: BufferedReader) -> Iterator[tuple[int, str, float]]:
-    """Step, tag and value of every scalar."""
     for event in _records(file):
         step, summaries = 0, list[bytes]()
         for number, value in fields(event):

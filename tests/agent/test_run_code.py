@@ -17,6 +17,7 @@ import yaml
 from agent.cli import main
 from record.events.running import Answered
 from record.events.searching import Unsealed
+from record.nouns.data import Measurement
 from record.nouns.nodes import Node
 from record.reading import read_events, read_state
 from sandbox.isolation.probe import probed
@@ -44,6 +45,10 @@ with open("notes.txt", "w") as file:
     file.write(str(secret))
 with open("metrics.json", "w") as file:
     json.dump({"val": {"quality": quality}, "test": {"score": secret}}, file)
+with open("log.csv", "w") as file:
+    file.write("epoch,val_quality,test_score,other\\n")
+    for epoch in range(1, 4):
+        file.write(f"{epoch},{quality * epoch / 3},{secret * epoch / 3},{secret * epoch / 3}\\n")
 '''
 IDEA = ('[{"Name": "bend", "Title": "What the Bend Is Worth", "Short Hypothesis": "The bend carries the quality.", '
         '"Related Work": "", "Abstract": "We ask what a part is worth.", "Experiments": ["Leave the bend out."], '
@@ -130,6 +135,10 @@ def test_a_study_of_a_repository_is_killed_twice_and_comes_to_its_paper(tmp_path
     assert again.returncode == 0, again.stdout + again.stderr
     asked = before_the_end(run)
     assert len(asked) > 5 and not [text for text in asked if re.search(LEAK, text)]
+    curves = [one for path in run.rglob("measurements.jsonl")
+              for one in map(Measurement.model_validate_json, path.read_text().splitlines()) if one.step]
+    assert {(one.name, one.split) for one in curves} == {("quality", "validation")}
+    assert (run / "paper" / "figures" / "validation-curves.pdf").is_file()
     output = [path.read_text() for path in run.rglob("stdout.txt")]
     assert len(output) > 5 and all("fitted" in text for text in output)
     assert not [text for text in output if re.search(LEAK, text)]
