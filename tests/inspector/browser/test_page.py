@@ -153,4 +153,5 @@ def test_what_others_wrote_is_text_and_no_script_of_it_runs(viewer: Viewer, look
 def test_a_page_without_scripts_can_be_read(viewer: Viewer, look: Look) -> None:
     page = look(_page(viewer), java_script_enabled=False)
     page.locator("g.node > a.tonode").first.click()
-    assert page.url.endswith("/nodes/n0001") and page.locator("[data-panel=n0001]").is_visible()
+    page.locator("[data-panel=n0001]").wait_for(state="visible")  # the address changes before the page is drawn
+    assert page.url.endswith("/nodes/n0001")
