@@ -25,7 +25,7 @@ from sandbox.repository.cells import Repository
 from sandbox.repository.command import check_ground
 from sandbox.repository.environment import environment_for
 from sandbox.repository.hiding import Hidden
-from sandbox.repository.metric import parse_metric
+from sandbox.repository.metric import PREDICTIONS, parse_metric
 from sandbox.repository.mirror import Mirror
 from sandbox.repository.predictions import check_truth
 from stages.bench import UserRepository
@@ -110,6 +110,7 @@ def _check_scored(settings: Settings) -> None:
         raise WrongUse("--predictions are scored by the plan's metrics: leave --metric and --test-metric out")
     if settings.sandbox.network == "on":
         raise WrongUse("--truth is withheld, and sandbox.network=on lets code reach it by the network: turn it off")
+    parse_metric(f"{PREDICTIONS}:{code.predictions}@")  # within the checkout: what lies there is removed
     check_truth(code.truth, code.repository, list(code.mounts.values()))
 
 

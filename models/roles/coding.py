@@ -197,6 +197,24 @@ ARM = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 """What an arm may be called."""
 
 
+def added_arms(inputs: AuthorInputs, named: tuple[str, ...]) -> tuple[str, ...]:
+    """The arms that an answer makes beside those of the data plan: of an ablation, and of what repairs one."""
+    if inputs.stage != "ablation":
+        return ()
+    return (inputs.ablation.name,) if inputs.ablation is not None else named
+
+
+def check_added(inputs: AuthorInputs, added: tuple[str, ...], *, named: bool) -> None:
+    """Raises `SourceError` where arms beside the plan's cannot be called so, or have to be `named` and are not."""
+    compared = main_arms(inputs.data_plan)
+    odd = [arm for arm in added if not ARM.fullmatch(arm) or arm in compared]
+    if odd:
+        raise SourceError(f"arms: {odd[0][:80]!r} is no name for an arm of an ablation: use letters, digits and "
+                          "hyphens, as without-<part>, and no arm that the data plan compares")
+    if named and not added:
+        raise SourceError("arms is empty: name the arm that this ablation measures, as without-<part>")
+
+
 class Program(Frozen):
     """An experiment and its plots, as files and as edits of the parent's; or why none is worth running, where the part
     allows to say so."""
@@ -222,9 +240,7 @@ class Program(Frozen):
 
     def added(self, inputs: AuthorInputs) -> tuple[str, ...]:
         """The arms that it measures beside those of the data plan: of an ablation, and of what repairs one."""
-        if inputs.stage != "ablation":
-            return ()
-        return (inputs.ablation.name,) if inputs.ablation is not None else self.arms
+        return added_arms(inputs, self.arms)
 
 
 def _runs(inputs: CodeInputs, program: Program) -> None:
@@ -236,15 +252,10 @@ def _runs(inputs: CodeInputs, program: Program) -> None:
         raise SourceError("no code was written, and this part asks for it: give files, or edits of those shown"
                           + (f" (nothing_left says: {program.nothing_left})" if program.nothing_left else ""))
     made = program.tree(inputs.parent.files if inputs.parent else {})
-    compared = main_arms(inputs.data_plan)
-    odd = [arm for arm in program.added(inputs) if not ARM.fullmatch(arm) or arm in compared]
-    if odd:
-        raise SourceError(f"arms: {odd[0][:80]!r} is no name for an arm of an ablation: use letters, digits and "
-                          "hyphens, as without-<part>, and no arm that the data plan compares")
-    if inputs.data_plan.space and reads_of(made[ENTRY]) is not None:
+    of_cells = reads_of(made[ENTRY]) is not None
+    check_added(inputs, program.added(inputs), named=inputs.kind == "ablate" and of_cells)
+    if inputs.data_plan.space and of_cells:
         _reads_settings(made, inputs.data_plan)
-    if inputs.kind == "ablate" and reads_of(made[ENTRY]) is not None and not program.added(inputs):
-        raise SourceError("arms is empty: name the arm that this ablation measures, as without-<part>")
 
 
 def _reads_settings(made: Mapping[str, str], plan: DataPlan) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from models.roles.coding import ARM, AuthorInputs
+from models.roles.coding import AuthorInputs, added_arms, check_added
 from models.roles.repository import Shown, Word
 from models.roles.role import Role
 from record.edits import Edit, File
-from record.estimands import main_arms
 from record.nouns.frozen import Frozen
 
 
@@ -70,9 +69,7 @@ class Patches(Frozen):
 
     def added(self, inputs: AuthorInputs) -> tuple[str, ...]:
         """The arms that it makes beside those of the data plan: of an ablation, and of what repairs one."""
-        if inputs.stage != "ablation":
-            return ()
-        return (inputs.ablation.name,) if inputs.ablation is not None else self.arms
+        return added_arms(inputs, self.arms)
 
 
 def _usable(inputs: PatchingInputs, answer: Patches) -> None:
@@ -86,16 +83,7 @@ def _usable(inputs: PatchingInputs, answer: Patches) -> None:
         raise ValueError("no patch was written, and this part asks for one")
     if not (answer.title and answer.plan and answer.varies):
         raise ValueError("title, plan and varies say what the patches do: give all three")
-    main = main_arms(inputs.data_plan)
-    odd = [arm for arm in answer.added(inputs) if not ARM.fullmatch(arm) or arm in main]
-    if odd:
-        raise ValueError(f"arms: {odd[0][:80]!r} is no name for an arm of an ablation: use letters, digits and "
-                         "hyphens, as without-<part>, and no arm that the data plan compares")
-    if inputs.kind == "ablate" and not answer.added(inputs):
-        raise ValueError("arms is empty: name the arm that this ablation measures, as without-<part>")
-
-
-PATCH = Role("patch", PatchingInputs, Patches, prompt_tokens=40_000, check=_usable)
+    check_added(inputs, answer.added(inputs), named=inputs.kind == "ablate")
 
 
 ARM_PATCH = Role("arm_patch", PatchingInputs, Patches, prompt_tokens=60_000, check=_usable)

@@ -31,7 +31,7 @@ from sandbox.repository.command import CommandJob, CommandOutcome, run_command
 from sandbox.repository.curves import curves_of
 from sandbox.repository.environment import Environment
 from sandbox.repository.hiding import Hidden
-from sandbox.repository.metric import Reading, cleared, parse_metric, read_metric
+from sandbox.repository.metric import PREDICTIONS, Reading, cleared, parse_metric, read_metric
 from sandbox.repository.mirror import Mirror
 from sandbox.repository.predictions import submit
 from sandbox.results import Measured, measure
@@ -109,10 +109,9 @@ class CommandWorker:
         tree = await asyncio.to_thread(mirror.patched, code.tree, arm.patch)
         place.parent.mkdir(parents=True, exist_ok=True)
         kept = await asyncio.to_thread(mirror.checkout, tree, place)
-        metrics = [parse_metric(one, OUT) for one in (code.command.metric, code.test_metric) if one]
+        predictions = f"{PREDICTIONS}:{code.predictions}@" if code.predictions else ""
+        metrics = [parse_metric(one, OUT) for one in (predictions or code.command.metric, code.test_metric) if one]
         stale = [cleared(place, metric) for metric in metrics]
-        if code.predictions:
-            (place / code.predictions.partition(":")[0]).unlink(missing_ok=True)
         (place / OUT).mkdir(exist_ok=True)
         argv = command_line(code.command, cell.seed, code.words(arm, cell, self.job.settings.get(cell, {})),
                             device=self.repository.device)
@@ -121,12 +120,13 @@ class CommandWorker:
             name=f"{self.job.name} {cell.name}", folder=place, argv=tuple(argv), env=code.command.env, timeout=limit,
             ground=self.repository.environment.ground, readable=(kept,), resume=self.repository.resume),
             cell, schedule)
+        left = _Left(ran, place, folder, began)
+        if predictions:
+            return await asyncio.to_thread(self._scored, cell, metrics[0].place, left)
         readings = [await asyncio.to_thread(
             read_metric, metric, place, ran.stdout, scale=code.command.scale, stale=old, since=began - 2)
             for metric, old in zip(metrics, stale, strict=True)]
-        if code.predictions:
-            return await asyncio.to_thread(self._scored, cell, code.predictions, _Left(ran, place, folder, began))
-        return await asyncio.to_thread(self._kept, cell, code.name, _Left(ran, place, folder, began), readings)
+        return await asyncio.to_thread(self._kept, cell, code.name, left, readings)
 
     async def _run(self, job: CommandJob, cell: Cell, schedule: Schedule) -> CommandOutcome:
         lease = await self.runner.leased(schedule.needs(cell).gpus) if self.runner.gpus.devices else Lease()

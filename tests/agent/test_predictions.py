@@ -100,6 +100,8 @@ def test_a_repository_is_reproduced_by_predictions(tmp_path: Path, capsys: pytes
     ({"--truth": "fit/labels.csv"}, "lies where the command can read it"),
     ({"--metric": "metrics.json:a"}, "scored by the plan's metrics"),
     ({"--predictions": None}, "go together"),
+    ({"--predictions": "/etc/hosts"}, "names no file in the repository"),
+    ({"--predictions": "../truth.csv"}, "names no file in the repository"),
 ])
 def test_what_cannot_be_scored_is_refused_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, str | None], said: str,
