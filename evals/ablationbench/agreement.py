@@ -1,0 +1,134 @@
+"""How far a judge agrees with people on labelled plans (JudgeEval).
+
+An item is a gold ablation (matched at all?) or, for reviewers, an entry (asked for?). Means are over the plans in
+which people found a match, for every judge alike: without one there is no recall. Pooled figures keep all items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from evals.ablationbench.rows import Row, named
+
+NO_MATCH, NO_ANSWER = "people found no match in this plan", "the judge gave no answer for this plan"
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Items of one or more plans, by what people and the judge say."""
+
+    tp: int = 0
+    fp: int = 0
+    fn: int = 0
+    tn: int = 0
+
+    def __add__(self, other: Agreement) -> Agreement:
+        return Agreement(self.tp + other.tp, self.fp + other.fp, self.fn + other.fn, self.tn + other.tn)
+
+    @property
+    def items(self) -> int:
+        return self.tp + self.fp + self.fn + self.tn
+
+    @property
+    def precision(self) -> float:
+        return self.tp / (self.tp + self.fp) if self.tp + self.fp else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Sensitivity: of what people matched, how much the judge does."""
+        return self.tp / (self.tp + self.fn) if self.tp + self.fn else 0.0
+
+    @property
+    def specificity(self) -> float | None:
+        """Of what people did not match, how much the judge does not either."""
+        return self.tn / (self.tn + self.fp) if self.tn + self.fp else None
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.tp / (2 * self.tp + self.fp + self.fn) if self.tp else 0.0
+
+    @property
+    def kappa(self) -> float | None:
+        """Cohen's; None where both give all items the same."""
+        expected = (self.tp + self.fn) * (self.tp + self.fp) + (self.tn + self.fp) * (self.tn + self.fn)
+        chance = expected / self.items ** 2 if self.items else 1.0
+        return None if chance == 1.0 else ((self.tp + self.tn) / self.items - chance) / (1 - chance)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What people and a judge say of the items of one plan; `judge` is None where it gave no answer."""
+
+    id: str
+    human: tuple[bool, ...]
+    judge: tuple[bool, ...] | None
+
+    @property
+    def counted(self) -> Agreement:
+        return agreement(self.human, self.judge or ())
+
+
+def agreement(human: Sequence[bool | int], judge: Sequence[bool | int]) -> Agreement:
+    both = list(zip(map(bool, human), map(bool, judge), strict=False))
+    return Agreement(both.count((True, True)), both.count((False, True)), both.count((True, False)),
+                     both.count((False, False)))
+
+
+def labels(task: str, human: Iterable[Row], rows: Iterable[Row] | None, plan: Sequence[str] | None = None,
+           *, id: str = "") -> Labels:
+    """The items of a plan in people's order. `plan`: names of its entries; None: every name counts as one."""
+    said, judged = _said(task, human, plan), None if rows is None else _said(task, rows, plan)
+    return Labels(id, tuple(said.values()), None if judged is None else tuple(judged.get(one, False) for one in said))
+
+
+def _said(task: str, rows: Iterable[Row], plan: Sequence[str] | None) -> dict[str, bool]:
+    """Item -> whether the rows match it. Of contradicting rows on an entry the answer is no."""
+    found: dict[str, bool] = {}
+    for row in rows:
+        if task == "author":
+            hits = [one for one in named(row.get("name_in_plan")) if plan is None or one in plan]
+            for name in named(row.get("name_in_paper")):
+                found[name] = found.get(name, False) or bool(hits)
+        else:
+            for name in named(row.get("name_in_plan")):
+                found[name] = found.get(name, True) and row.get("appears_in_review") is True
+    return found
+
+
+@dataclass(frozen=True)
+class JudgeFigures:
+    """A judge over labelled plans. `left_out`: plans in which people found no match; `macro_upstream`: mean F1 as the
+    public code has it, by which published figures are."""
+
+    precision: float
+    recall: float
+    f1: float
+    left_out: int
+    pooled: Agreement
+    macro_upstream: float
+    not_judged: int
+
+
+def judge_figures(task: str, plans: Sequence[Labels]) -> JudgeFigures:
+    """The figures of a judge over plans. Those that it did not answer are left out, and counted."""
+    answered = [one for one in plans if one.judge is not None]
+    counted = [one.counted for one in answered if any(one.human)]
+    pooled = sum((one.counted for one in answered), Agreement())
+
+    def mean(values: Sequence[float]) -> float:
+        return fmean(values) if values else 0.0
+
+    return JudgeFigures(
+        mean([one.precision for one in counted]), mean([one.recall for one in counted]),
+        mean([one.f1 for one in counted]), len(answered) - len(counted), pooled,
+        mean([_upstream(task, one) for one in answered]), len(plans) - len(answered))
+
+
+def _upstream(task: str, one: Labels) -> float:
+    """F1 with the public code's error: answers of an author judge that are null throughout count as matches."""
+    human, judge = one.human, one.judge or ()
+    if task == "author":
+        human, judge = ((True,) * len(side) if not any(side) else side for side in (human, judge))
+    return agreement(human, judge).f1

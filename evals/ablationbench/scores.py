@@ -1,0 +1,132 @@
+"""Scores of a plan: against the ablations of a paper (author), or against what its reviews ask for (reviewer).
+
+Only the first k entries count. Precision is over gold, as in figure 5 and the public code: an entry that covers two
+gold ablations counts twice, two entries for one gold ablation once. A part over nothing is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log2
+from typing import TypeVar
+
+from pydantic import Field
+
+from evals.ablationbench.rows import Pairs
+from record.nouns.frozen import Frozen
+
+K_AUTHOR, K_REVIEWER = 5, 2
+NO_GOLD, NO_REQUEST = "no gold ablation", "no suggestion in the reviews"
+Vote = TypeVar("Vote")
+
+
+class Score(Frozen):
+    """The score of one plan. `true` and `pred` are its labels: one a gold ablation, then one a false positive."""
+
+    precision: float
+    recall: float
+    f1: float
+    precision_plan: float | None = Field(description="matched entries over entries; None of an empty plan")
+    true: tuple[int, ...]
+    pred: tuple[int, ...]
+
+
+class AuthorScore(Score):
+    """nDCG goes by the paper's order: hits over gold, the first k of them. `ndcg_plan` by the plan's: a gain at each
+    entry that finds new gold."""
+
+    ndcg: float
+    ndcg_plan: float
+    f1_one_to_one: float = Field(description="where an entry may have one gold ablation alone")
+    found: tuple[bool, ...] = Field(description="of each gold ablation, in the paper's order")
+
+
+def author_score(gold: int, entries: int, pairs: Pairs, *, k: int | None = None) -> AuthorScore:
+    """The score of a plan's first k entries (None: all of them; nDCG is cut at 5 then)."""
+    kept, depth = entries if k is None else min(k, entries), K_AUTHOR if k is None else k
+    pairs = frozenset(pair for pair in pairs if pair[1] < kept)
+    found = [any(one == at for one, _ in pairs) for at in range(gold)]
+    matched = len({entry for _, entry in pairs})
+    alone = one_to_one(pairs)
+    plain = _score([int(hit) for hit in found], kept - matched, matched, kept)
+    return AuthorScore(
+        **plain.model_dump(), ndcg=_dcg(found[:depth]) / (_dcg([True] * min(depth, gold)) or 1.0),
+        ndcg_plan=_dcg(_news(pairs, kept)[:depth]) / (_dcg([True] * min(depth, gold)) or 1.0),
+        f1_one_to_one=_f1(alone, kept - alone, gold - alone), found=tuple(found))
+
+
+def reviewer_score(count: int, entries: int, matched: frozenset[int], *, k: int | None = None) -> Score:
+    """The score of a plan's first k entries against `count` requests; which request an entry meets is not asked."""
+    kept = entries if k is None else min(k, entries)
+    hits = sum(at < kept for at in matched)
+    met = min(hits, count)
+    return _score([1] * met + [0] * (count - met), kept - hits, hits, kept)
+
+
+def _score(found: Sequence[int], false: int, matched: int, entries: int) -> Score:
+    hits, missed = sum(found), len(found) - sum(found)
+    return Score(precision=_over(hits, hits + false), recall=_over(hits, hits + missed), f1=_f1(hits, false, missed),
+                 precision_plan=matched / entries if entries else None, true=(*(1 for _ in found), *[0] * false),
+                 pred=(*found, *[1] * false))
+
+
+def _f1(hits: int, false: int, missed: int) -> float:
+    return _over(2 * hits, 2 * hits + false + missed)
+
+
+def _over(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _dcg(hits: Sequence[bool]) -> float:
+    return sum(hit / log2(at + 1) for at, hit in enumerate(hits, 1))
+
+
+def _news(pairs: Pairs, entries: int) -> list[bool]:
+    """Of each entry, whether it finds gold that no earlier one did."""
+    seen, news = set[int](), list[bool]()
+    for at in range(entries):
+        here = {gold for gold, entry in pairs if entry == at}
+        news.append(bool(here - seen))
+        seen |= here
+    return news
+
+
+def one_to_one(pairs: Pairs) -> int:
+    """The most pairs that share neither gold nor entry (a maximum matching, by augmenting paths)."""
+    partner: dict[int, int] = {}
+
+    def takes(gold: int, tried: set[int]) -> bool:
+        for entry in sorted(entry for one, entry in pairs if one == gold and entry not in tried):
+            tried.add(entry)
+            if entry not in partner or takes(partner[entry], tried):
+                partner[entry] = gold
+                return True
+        return False
+
+    return sum(takes(gold, set()) for gold in sorted({gold for gold, _ in pairs}))
+
+
+# --- several judges -------------------------------------------------------------------------------------------------
+
+
+def majority(answers: Sequence[frozenset[Vote] | None]) -> frozenset[Vote] | None:
+    """What more than half of the judges that answered say; None unless more than half of those asked answered."""
+    given = [one for one in answers if one is not None]
+    if 2 * len(given) <= len(answers):
+        return None
+    return frozenset(vote for vote in frozenset[Vote]().union(*given)
+                     if 2 * sum(vote in one for one in given) > len(given))
+
+
+def not_judged(answers: Sequence[object | None]) -> str:
+    return f"{sum(one is not None for one in answers)} of {len(answers)} judges answered"
+
+
+def separate_votes(gold: int, entries: int, answers: Sequence[Pairs | None], *, k: int | None = None) -> Score:
+    """The score where gold ablations and entries are voted on by themselves, whatever they are matched with."""
+    kept = entries if k is None else min(k, entries)
+    cut = [None if one is None else frozenset(pair for pair in one if pair[1] < kept) for one in answers]
+    found = majority([None if one is None else frozenset(pair[0] for pair in one) for one in cut]) or frozenset()
+    used = majority([None if one is None else frozenset(pair[1] for pair in one) for one in cut]) or frozenset()
+    return _score([int(at in found) for at in range(gold)], kept - len(used), len(used), kept)

@@ -1,0 +1,118 @@
+"""Scores of AblationBench: every worked case, and what only a few of them say."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evals.ablationbench.agreement import Agreement, agreement, judge_figures, labels
+from evals.ablationbench.entries import Entry, as_lines, read_plan, same_change, without_repeats
+from evals.ablationbench.golden import COMPUTE, disagreements, main
+from evals.ablationbench.means import mean_of, over_groups, paired
+from evals.ablationbench.scores import author_score, majority, one_to_one
+
+SHARED = Path(__file__).parents[3] / "shared" / "benchmarks" / "ablationbench"
+CASES: list[dict[str, Any]] = [
+    {"id": "twice", "kind": "author", "input": {
+        "gold": ["a", "b", "c"], "plan": ["x", "y"], "top_k": None,
+        "rows": [{"name_in_paper": "a", "name_in_plan": "x"}, {"name_in_paper": ["b"], "name_in_plan": ["x", "z"]}]},
+     "upstream": {"precision": 0.0}, "definition": {"precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3}},
+    {"id": "few", "kind": "reviewer_majority", "input": {
+        "plan": ["p"], "count": 1, "judges": [[{"name_in_plan": "p", "appears_in_review": True}], None]},
+     "upstream": {"f1": 1.0}, "definition": {"not_judged": "1 of 2 judges answered"}}]
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/benchmarks is not there")
+def test_all_worked_cases_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(str(SHARED / "golden.json")) == 0
+    count = len(json.loads((SHARED / "golden.json").read_text())["cases"])
+    assert capsys.readouterr().out == f"{count} of {count} agree\n" and count >= 151
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/benchmarks is not there")
+@pytest.mark.parametrize("name", ["hybrik", "eg-sat", "figure-5"])
+def test_the_worked_papers_score_as_they_say(name: str) -> None:
+    case = json.loads((SHARED / "data" / "worked" / f"{name}.json").read_text())
+    given = case | {"count": case.get("num_ablation_suggestions"), "rows": case.get("rows", case.get("answer"))}
+    for side in ("gold", "plan"):
+        given[side] = [one["name"] if isinstance(one, dict) else one for one in given.get(side, [])]  # pyright: ignore
+    kind = "author_sides" if "gold_side" in case else case["task"]
+    assert disagreements([{"id": name, "kind": kind, "input": given, "definition": {
+        key: case["expected"][key] for key in ("precision", "recall", "f1")}}]) == []
+
+
+def test_what_does_not_agree_is_told_case_by_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = copy.deepcopy(CASES)
+    wrong[0]["definition"]["precision"] = 1.0
+    wrong.append({"id": "new", "kind": "magic", "input": {}, "upstream": {}})
+    (tmp_path / "g.json").write_text(json.dumps({"cases": wrong}))
+    assert main(str(tmp_path / "g.json")) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "1 of 3 agree", f"twice: precision is {2 / 3!r}, not 1.0", "new: nothing computes 'magic'"]
+    assert disagreements(CASES) == [] and len(COMPUTE) == 11
+    assert main(str(tmp_path / "none.json")) == 1 and "is no file of cases" in capsys.readouterr().out
+
+
+def test_one_entry_for_everything_is_one_find_where_each_may_have_one() -> None:
+    all_by_one = frozenset((gold, 0) for gold in range(4))
+    score = author_score(4, 1, all_by_one)
+    assert (score.f1, score.f1_one_to_one) == (1.0, pytest.approx(2 / 5))
+
+
+@given(st.frozensets(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=12))
+def test_a_matching_shares_nothing_and_cannot_grow(pairs: frozenset[tuple[int, int]]) -> None:
+    most = one_to_one(pairs)
+    assert most <= min(len({one for one, _ in pairs}), len({one for _, one in pairs}))
+    assert all(one_to_one(pairs - {pair}) in (most, most - 1) for pair in pairs)
+    assert most == max([0, *(1 + one_to_one(frozenset(
+        other for other in pairs if other[0] != gold and other[1] != entry)) for gold, entry in pairs)])
+
+
+def test_votes_are_on_pairs() -> None:
+    said = [frozenset({(0, 0), (0, 1)}), frozenset({(0, 0)}), frozenset({(1, 1)})]
+    assert majority(said) == {(0, 0)} and majority([*said[:2], None]) == {(0, 0)} and majority([said[0], None]) is None
+
+
+def test_a_bad_line_costs_that_line() -> None:
+    plan = read_plan(['{"name": 7, "action": "add", "replacement": {"rate": 1}}', "[]", "{", '{"name": "x"}', ""])
+    assert plan.entries == (Entry(name="7", action="ADD", replacement=("rate: 1",)),)
+    assert [fault.split(":")[0] for fault in plan.faults] == ["line 2", "line 3", "line 4"]
+    assert read_plan(as_lines(plan.entries).splitlines()).entries == plan.entries
+
+
+def test_equal_entries_are_found_by_what_they_change() -> None:
+    first = Entry(name="A", ablated_part="the mixing gate", action="REPLACE", replacement=("held open", "0.5"))
+    turned = first.model_copy(update={"name": "B", "ablated_part": "mixing gates", "replacement": ("0.5", "held open")})
+    other = first.model_copy(update={"replacement": ("random",)})
+    kept, repeats = without_repeats((first, turned, other))
+    assert kept == (first, other) and [(one.entry.name, one.like) for one in repeats] == [("B", "A")]
+    bare = Entry(name="Ablation 1", ablated_part="gate", action="REPLACE")
+    assert not same_change(bare, bare.model_copy(update={"ablated_part": "norm"}))
+
+
+def test_a_judge_is_held_against_people() -> None:
+    plans = [labels("author", [{"name_in_paper": "a", "name_in_plan": "x"}, {"name_in_paper": "b"}], rows, ["x", "y"])
+             for rows in ([{"name_in_paper": "a", "name_in_plan": "y"}], [{"name_in_paper": "b", "name_in_plan": "q"}],
+                          None)]
+    plans.append(labels("author", [{"name_in_paper": "a"}], [{"name_in_paper": "a", "name_in_plan": "x"}], ["x"]))
+    found = judge_figures("author", plans)
+    assert found.pooled == Agreement(tp=1, fp=1, fn=1, tn=2) and (found.left_out, found.not_judged) == (1, 1)
+    assert (found.precision, found.f1) == (0.5, 0.5)
+    assert agreement([1, 1], [1, 1]).kappa is None and Agreement().specificity is None
+
+
+def test_intervals_and_differences() -> None:
+    found = mean_of([0.2, 0.4, 0.6])
+    assert found is not None and found.low is not None and found.high is not None
+    assert 0.2 <= found.low < found.mean < found.high <= 0.6 and mean_of([]) is None
+    assert mean_of([0.2, 0.4, 0.6]) == found
+    same = paired("a", "b", "f1", [(0.5, 0.4), (0.3, 0.2)])
+    assert same.p is None and same.difference.mean == pytest.approx(0.1)
+    assert over_groups([[1], [1]], lambda drawn: float(len(drawn))) == (2.0, 2.0)
+    assert over_groups([[1]], lambda drawn: 1.0) == (None, None)
