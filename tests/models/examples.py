@@ -80,6 +80,7 @@ from record.nouns.tuning import Anchor, Hyperparameter, Tuning
 from record.tuning import Chosen
 from review.judge import read_rubric
 from tests.claimed import claimed
+from tests.models.ablation_examples import INPUTS as ABLATIONS
 from tests.models.ideation_examples import INPUTS as IDEATION
 from tests.models.protocol_examples import COMMON, FINDING, PRIOR
 from tests.models.protocol_examples import inputs as of_protocol
@@ -367,6 +368,7 @@ INPUTS["missing_ablations"] = MissingAblationsInputs(
         ablation=ABLATION.model_copy(update={"name": "no-hinge"}), by="author", outcome="failed", node="n12",
         why="timeout: it took 120 s")))
 INPUTS.update(IDEATION)
+INPUTS.update(ABLATIONS)
 INPUTS.update(REPOSITORY)
 SHOWN_REPOSITORY = RepositoryShown(
     command="python train.py --seed {seed} {overrides}", metric="metrics.json:val.r2 (accuracy)", test_metric=True,

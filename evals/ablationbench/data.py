@@ -1,0 +1,185 @@
+"""The benchmark's tables: papers with their gold, and judges' labelled plans.
+
+A folder of `author/test.jsonl` (or .parquet; `researcher/` is the paper's "author"), or `hf:OWNER` for the public
+tables of the Hugging Face hub. Papers lie below the folder, or below another one that is named (a checkout).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from evals.ablationbench.entries import Entry, entry_of
+from evals.ablationbench.rows import Row
+from record.errors import WrongUse
+
+Task = Literal["author", "reviewer"]
+TASKS: tuple[Task, ...] = get_args(Task)
+FOLDERS: dict[Task, tuple[str, ...]] = {"author": ("author", "researcher"), "reviewer": ("reviewer",)}
+PUBLISHED: dict[Task, str] = {"author": "researcher", "reviewer": "reviewer"}
+"""Task -> its name on the hub."""
+MOST_BYTES = 500_000_000
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
+
+
+@dataclass(frozen=True)
+class BenchPaper:
+    """A paper of one task. `gold` in order of appearance (author); `reviews` and what they ask for (reviewer)."""
+
+    task: Task
+    id: str
+    title: str
+    abstract: str
+    folder: Path
+    gold: tuple[Entry, ...] = ()
+    reviews: tuple[str, ...] = ()
+    requests: int = 0
+
+    @property
+    def wanted(self) -> int:
+        """Gold ablations, or requests of the reviews: 0 is not scorable."""
+        return len(self.gold) if self.task == "author" else self.requests
+
+
+@dataclass(frozen=True)
+class LabelledPlan:
+    """A plan that people labelled, as PLANNER/PAPER."""
+
+    planner: str
+    paper: str
+    rows: tuple[Row, ...]
+
+
+def read_papers(data: str, task: Task, split: str, *, papers: Path | None = None, only: Sequence[str] = ()) -> tuple[
+        BenchPaper, ...]:
+    """The papers of a split, or those that `only` names. Raises `WrongUse`."""
+    rows = _table(data, task, split)
+    below = papers or (Path() if data.startswith("hf:") else Path(data))
+    read = [_paper(task, row, number, below) for number, row in enumerate(rows, 1)]
+    twice = {one.id for one in read if sum(other.id == one.id for other in read) > 1}
+    if twice:
+        raise WrongUse(f"--data {data}: {task}/{split} has the id {min(twice)} twice: remove one of its rows")
+    for pattern in only:
+        if not any(fnmatch(one.id, pattern) for one in read):
+            raise WrongUse(f"--only {pattern}: none of the {len(read)} papers of {task}/{split} is named so")
+    return tuple(one for one in read if not only or any(fnmatch(one.id, pattern) for pattern in only))
+
+
+def tasks_in(data: str) -> tuple[Task, ...]:
+    """The tasks that a folder has tables of. Raises `WrongUse`."""
+    if data.startswith("hf:"):
+        return TASKS
+    found = tuple(task for task in TASKS if any((Path(data) / name).is_dir() for name in FOLDERS[task]))
+    if not found:
+        raise WrongUse(f"--data {data}: there is no folder {' or '.join(TASKS)} with test.jsonl: see "
+                       "docs/ablationbench.md")
+    return found
+
+
+def read_labels(data: str, task: Task) -> tuple[LabelledPlan, ...]:
+    """The plans that people labelled. Raises `WrongUse`."""
+    if data.startswith("hf:"):
+        rows = _hub(f"{data.removeprefix('hf:')}/{PUBLISHED[task]}-ablation-judge-eval", "test")
+    else:
+        folder = Path(data) / "judge_eval"
+        rows = _file([folder / f"{name}{end}" for name in FOLDERS[task] for end in (".jsonl", ".parquet")])
+    found = list[LabelledPlan]()
+    for number, row in enumerate(rows, 1):
+        planner, _, paper = str(row.get("id", "")).partition("/")
+        if not _ID.fullmatch(planner) or not _ID.fullmatch(paper):
+            raise WrongUse(f"--data {data}: row {number} of the labels has the id {row.get('id')!r}: give PLANNER/PAPER")
+        found.append(LabelledPlan(planner, paper, tuple(_label_rows(row.get("labels")))))
+    return tuple(found)
+
+
+def _table(data: str, task: Task, split: str) -> list[Row]:
+    if data.startswith("hf:"):
+        return _hub(f"{data.removeprefix('hf:')}/{PUBLISHED[task]}-ablation-bench", split)
+    if not Path(data).is_dir():
+        raise WrongUse(f"--data {data} is no folder: give one with author/{split}.jsonl or reviewer/{split}.jsonl, or "
+                       "hf:OWNER")
+    return _file([Path(data) / name / f"{split}{end}" for name in FOLDERS[task] for end in (".jsonl", ".parquet")])
+
+
+def _file(candidates: Sequence[Path]) -> list[Row]:
+    """The rows of the first file that is there."""
+    path = next((one for one in candidates if one.is_file()), None)
+    if path is None:
+        raise WrongUse(f"there is no {candidates[0]} (nor as .parquet): see docs/ablationbench.md for the layout")
+    if path.stat().st_size > MOST_BYTES:
+        raise WrongUse(f"{path} is larger than {MOST_BYTES // 10**6} MB: give a part of it")
+    return _parquet(path) if path.suffix == ".parquet" else list(json_lines(path))
+
+
+def json_lines(path: Path) -> Iterable[Row]:
+    """The objects of a file of JSON lines. Raises `WrongUse`."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongUse(f"cannot read {path}: {error}") from None
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                row = json.loads(line)
+            except ValueError:
+                row = None
+            if not isinstance(row, dict):
+                raise WrongUse(f"{path}, line {number}: not a JSON object: mend or remove it")
+            yield cast(Row, row)
+
+
+def _parquet(path: Path) -> list[Row]:
+    from pyarrow import ArrowException, parquet  # pyright: ignore  slow to import, and without types
+
+    try:
+        return cast(list[Row], parquet.read_table(path).to_pylist())
+    except (ArrowException, OSError) as error:
+        raise WrongUse(f"{path} is no Parquet file that can be read: {' '.join(str(error).split())[:200]}") from None
+
+
+def _hub(name: str, split: str) -> list[Row]:
+    import datasets  # slow to import
+
+    try:
+        return [dict(row) for row in cast(Iterable[Row], datasets.load_dataset(name, split=split))]  # pyright: ignore
+    except Exception as error:  # noqa: BLE001  whatever the network and the library's many readers raise
+        raise WrongUse(f"the datasets library cannot read {name} ({type(error).__name__}: "
+                       f"{' '.join(str(error).split())[:200]}): fetch it once where there is a network") from None
+
+
+def _paper(task: Task, row: Row, number: int, below: Path) -> BenchPaper:
+    """A row as a paper. Raises `WrongUse`."""
+    try:
+        id = str(row["id"])
+        if not _ID.fullmatch(id):
+            raise ValueError(f"the id {id!r} cannot name a file")
+        gold, reviews, requests = (), (), 0
+        if task == "author":
+            gold = tuple(entry_of(one) for one in _listed(row["ablations_in_paper"]))
+        else:
+            reviews = tuple(str(one) for one in _listed(row["review_text"]))
+            requests = int(row["num_ablation_suggestions"])
+        return BenchPaper(task, id, str(row["paper_title"]), str(row["paper_abstract"]),
+                          below / str(row.get("paper_path") or id), gold, reviews, requests)
+    except (LookupError, ValueError, TypeError) as error:
+        what = f"there is no {error}" if isinstance(error, LookupError) else str(error)
+        raise WrongUse(f"row {number} of the {task} papers cannot be used: {what}") from None
+
+
+def _listed(value: object) -> list[Any]:
+    """A list, or JSON text of one."""
+    found: object = json.loads(value) if isinstance(value, str) else value
+    if isinstance(found, list):
+        return cast(list[Any], found)
+    raise ValueError(f"a list is expected, not {str(found)[:60]!r}")
+
+
+def _label_rows(value: object) -> Iterable[Row]:
+    if isinstance(value, str):
+        return [cast(Row, json.loads(line)) for line in value.splitlines() if line.strip()]
+    return [one for one in cast(Sequence[Row], value or ()) if isinstance(one, Mapping)]

@@ -1,0 +1,137 @@
+"""A paper as a planner or a judge sees it: read by `review.judge`, and in author mode cut behind its method.
+
+Author mode shows the sections up to and with the method: no experiments, no ablations, nothing that follows, no
+appendix. Comments are no part of a paper that is read. Where the method ends is told by the titles of sections; where
+they leave it open, the person is asked. Not guaranteed: that no result is told within what is shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from models.roles.judge import ShownPaper
+from record.nouns.papers import Removed
+from review.judge import Paper, PaperError, guarded, read_paper
+from review.judge.sections import PaperSection, excerpt
+
+CHARACTERS = 100_000
+"""Of a paper that is shown, as a judge of papers is shown."""
+_NUMBER = re.compile(r"^(?:section\s+)?(\d+|[IVX]+)((?:\.\d+)*)[.:)]?\s+", re.IGNORECASE)
+_BEFORE = re.compile(r"introduction|related|background|preliminar|motivat|abstract|prior work|notation", re.IGNORECASE)
+_AFTER = re.compile(
+    r"experiment|result|evaluat|ablat|empiric|conclu|discussion|finding|benchmark|case stud|analys|appendi|supplement|"
+    r"referenc|bibliograph|acknowledg|limitation|future work|broader impact|tables and figures|simulation|contributes",
+    re.IGNORECASE)
+_METHOD = re.compile(r"method|approach|model|system|framework|architect|proposed|algorithm|technique|formulation|design",
+                     re.IGNORECASE)
+_SURELY = re.compile(r"(?:our |the |proposed )*(?:methods?|methodology|approach)", re.IGNORECASE)
+
+
+class MethodEndUnsure(PaperError):
+    """Nobody can tell from its titles where the method of a paper ends."""
+
+
+@dataclass(frozen=True)
+class Visible:
+    """What is shown of a paper, which titles were kept and cut, and what the guards took out."""
+
+    paper: Paper
+    kept: tuple[str, ...]
+    cut: tuple[str, ...] = ()
+    removed: tuple[Removed, ...] = ()
+
+    @property
+    def shown(self) -> ShownPaper:
+        found = excerpt(self.paper.sections, CHARACTERS)
+        missing = tuple(f"included file {name!r}: not there" for name in self.paper.missing[:20])
+        return ShownPaper(text=found.text, characters=self.paper.characters, left_out=(*found.left_out, *missing))
+
+
+def paper_file(folder: Path) -> Path:
+    """The file to read of a paper's folder: its main LaTeX file, else its largest text. Raises `PaperError`."""
+    if folder.is_file():
+        return folder
+    for endings in ((".tex",), (".md", ".markdown"), (".txt",), (".pdf",)):
+        found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in endings and path.is_file()
+                       and path.stem.lower() not in ("readme", "license"))
+        main = [path for path in found if path.suffix == ".tex" and r"\documentclass" in _head(path)]
+        if found:
+            return max(main or found, key=lambda path: (path.stem in ("main", "paper"), path.stat().st_size))
+    raise PaperError(f"there is no paper in {folder}: it needs a .tex, .md, .txt or .pdf file (as in the checkout of "
+                     "the benchmark; see docs/ablationbench.md)")
+
+
+def _head(path: Path) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read(20_000)
+
+
+async def visible(path: Path, *, whole: bool, until: str = "", already_cut: bool = False) -> Visible:
+    """The whole paper, or what an author planner may see of it. `until` names the last section that is shown;
+    `already_cut`: the folder may hold no more than that, as those of the benchmark do. Raises `PaperError`."""
+    found = await guarded(await read_paper(paper_file(path)))
+    sections = found.paper.sections
+    if not whole:
+        sections = sections[:_end(sections, until, path, already_cut)]
+        sections = tuple(one for one in sections if not one.back and not _is_after_all(one))
+    rest = [one.title for one in found.paper.sections if one not in sections]
+    return Visible(replace(found.paper, sections=sections), tuple(one.title for one in sections), tuple(rest),
+                   found.removed)
+
+
+def _is_after_all(section: PaperSection) -> bool:
+    """Floats of a LaTeX preamble, and the like, which no order tells to be of the method."""
+    return section.title == "Tables and figures"
+
+
+def _end(sections: Sequence[PaperSection], until: str, path: Path, already_cut: bool) -> int:
+    """How many sections are shown. Raises `MethodEndUnsure`, and `PaperError` where `until` names none."""
+    titles = [_Title.of(section) for section in sections]
+    if len(titles) > 1 and titles[0].kind in ("method", "after") and not _NUMBER.match(sections[0].title):
+        titles[0] = _Title(titles[0].text, "before")  # of Markdown, the title of the paper
+    if until:
+        wanted = " ".join(until.casefold().split())
+        named = [at for at, one in enumerate(titles) if wanted in one.text.casefold()]
+        if not named:
+            raise PaperError(f"--until {until!r}: {path} has no section with this in its title; there are: "
+                             f"{_listed(titles)}")
+        return named[-1] + 1
+    methods = [at for at, one in enumerate(titles) if one.kind == "method"]
+    after = [at for at, one in enumerate(titles) if one.kind == "after" and methods and at > methods[0]]
+    open_end = not after and any(one.kind == "other" for one in titles[methods[-1] + 1:]) if methods else True
+    late = after and any(one.surely for one in titles[after[0]:] if one.kind == "method")
+    if not open_end and not late:
+        return after[0] if after else len(titles)
+    if already_cut and not any(one.kind == "after" for one in titles):
+        return len(titles)
+    raise MethodEndUnsure(f"{path}: its titles do not say where the method ends: name the last section to show with "
+                          f"--until SECTION; there are: {_listed(titles)}")
+
+
+@dataclass(frozen=True)
+class _Title:
+    """A title of a section: `kind` is before, method, after, or other (a part of a section too)."""
+
+    text: str
+    kind: str
+    surely: bool = False
+
+    @classmethod
+    def of(cls, section: PaperSection) -> _Title:
+        number = _NUMBER.match(section.title)
+        text = section.title[number.end():] if number else section.title
+        if section.back or _AFTER.search(text):
+            return cls(text, "after")
+        if _BEFORE.search(text) or not text:
+            return cls(text, "before")
+        if number and number[2]:
+            return cls(text, "part")
+        kind = "method" if _METHOD.search(text) else "other"
+        return cls(text, kind, surely=_SURELY.fullmatch(text.strip()) is not None)
+
+
+def _listed(titles: Sequence[_Title]) -> str:
+    return ", ".join(f"{one.text[:60]!r}" for one in titles[:30] if one.text)

@@ -1,0 +1,215 @@
+"""Ablations of a finished paper or a draft, by whoever wrote it: planning those that it needs, and judging plans.
+
+`paper_ablations` plans, as its authors would or as a reviewer who misses some; `ablation_match` says which planned and
+reported ablations are the same, without knowing which are which; `review_requests` lists what reviews ask for, and
+`request_match` which planned ablations they ask for. Whatever is matched has an id, and each is answered exactly once.
+Source: AblationBench (arXiv 2507.08038), appendix A, by the rules of which ablations match; the words are ours.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from models.roles.judge import ShownPaper
+from models.roles.role import Role
+from record.nouns.frozen import Frozen
+
+Words = Annotated[str, Field(min_length=1, max_length=600)]
+Quote = Annotated[str, Field(max_length=600, description="copied word for word; it is looked up by a program")]
+Action = Literal["REMOVE", "REPLACE", "ADD"]
+MOST_LISTED, MOST_REVIEWS = 40, 12
+"""Of what is matched in one question, and of the reviews of a paper."""
+
+
+# --- planning -------------------------------------------------------------------------------------------------------
+
+
+class PaperAblationsInputs(Frozen):
+    view: Literal["author", "reviewer"] = Field(description="author: the paper ends with its method")
+    title: str
+    abstract: str
+    paper: ShownPaper
+    most: int = Field(description="ablations to ask for at most")
+
+
+class AblatedPart(Frozen):
+    """A part of the method, and whether the paper measures it without it."""
+
+    part: Words
+    claim: Words = Field(description="what the paper says that this part does; 'none' where it says nothing")
+    quote: Quote
+    ablated: bool = Field(description="whether the paper reports an ablation of this part")
+    where: str = Field(default="", max_length=600, description="for an ablated part: a passage that reports it, copied")
+
+
+class WantedAblation(Frozen):
+    """An ablation that is asked for."""
+
+    name: str = Field(min_length=1, max_length=120, description="a few words that name this one alone")
+    ablated_part: Words = Field(description="the part that is changed, in the paper's own words")
+    action: Action
+    replacement: tuple[Words, ...] = Field(default=(), max_length=6, description=(
+        "for REPLACE and ADD: each alternative to try; empty for REMOVE"))
+    metrics: tuple[Words, ...] = Field(default=(), max_length=8, description="of the paper's metrics, where it shows")
+    claim: Words = Field(description="the claim that it tests")
+    quote: Quote
+    probability: float = Field(ge=0, le=1, description="that the authors report it, or a reviewer asks for it")
+
+
+class PaperAblations(Frozen):
+    """What is ablated, what carries a claim and is not, and what to ask for, best first."""
+
+    reasoning: str = Field(min_length=1, max_length=4000)
+    parts: tuple[AblatedPart, ...] = Field(max_length=30)
+    ablations: tuple[WantedAblation, ...] = Field(default=(), max_length=30)
+
+
+def _wanted(inputs: PaperAblationsInputs, answer: PaperAblations) -> None:
+    bare = [one.name for one in answer.ablations if one.action != "REMOVE" and not one.replacement]
+    if bare:
+        raise ValueError(f"ablations: {', '.join(bare)} need a replacement: what takes the part's place, or is added")
+    if len(answer.ablations) > inputs.most:
+        raise ValueError(f"ablations: {len(answer.ablations)} are given, at most {inputs.most} are asked for: keep the "
+                         "first ones")
+
+
+PAPER_ABLATIONS = Role("paper_ablations", PaperAblationsInputs, PaperAblations, temperature=0.0, check=_wanted)
+
+
+# --- judging a plan against the paper's own ablations -----------------------------------------------------------------
+
+
+class ListedAblation(Frozen):
+    """An ablation as judges see it, under an id of this one question."""
+
+    id: str
+    name: str
+    ablated_part: str
+    action: Action
+    replacement: tuple[str, ...] = ()
+
+
+class AblationMatchInputs(Frozen):
+    title: str
+    abstract: str
+    a: tuple[ListedAblation, ...] = Field(max_length=MOST_LISTED)
+    b: tuple[ListedAblation, ...] = Field(max_length=MOST_LISTED)
+
+
+class Pair(Frozen):
+    """Two ablations that are the same."""
+
+    a: str = Field(description="id of one of list A")
+    b: str = Field(description="id of one of list B")
+    why: Words = Field(description="the part, the action and the replacement that they share")
+    quote_a: Quote
+    quote_b: Quote
+
+
+class AblationMatch(Frozen):
+    """Each id of either list stands in pairs, or among those without a match, and never in both."""
+
+    pairs: tuple[Pair, ...] = Field(default=(), max_length=400)
+    unmatched: tuple[str, ...] = Field(default=(), max_length=200, description="ids of either list without a match")
+
+
+def _matched(inputs: AblationMatchInputs, answer: AblationMatch) -> None:
+    sides = ({one.id for one in inputs.a}, {one.id for one in inputs.b})
+    for pair in answer.pairs:
+        if pair.a not in sides[0] or pair.b not in sides[1]:
+            raise ValueError(f"pairs: {pair.a!r} has to be an id of list A, and {pair.b!r} of list B")
+    _each_once([*{(pair.a, pair.b): 0 for pair in answer.pairs}], [(pair.a, pair.b) for pair in answer.pairs], "pairs")
+    paired = {one for pair in answer.pairs for one in (pair.a, pair.b)}
+    _each_once(sorted((sides[0] | sides[1]) - paired), answer.unmatched, "unmatched")
+
+
+def _each_once(wanted: Iterable[object], given: Iterable[object], field: str) -> None:
+    """Raises `ValueError` unless `given` is `wanted` in some order."""
+    wanted, counts = set(wanted), Counter(given)
+    wrong = [f"{one} is missing" for one in wanted - counts.keys()]
+    wrong += [f"{one} does not belong there" for one in counts.keys() - wanted]
+    wrong += [f"{one} is given {count} times" for one, count in counts.items() if count > 1]
+    if wrong:
+        raise ValueError(f"{field}: {'; '.join(sorted(wrong)[:8])}")
+
+
+ABLATION_MATCH = Role("ablation_match", AblationMatchInputs, AblationMatch, temperature=0.0, check=_matched)
+
+
+# --- judging a plan against reviews -----------------------------------------------------------------------------------
+
+
+class ReviewRequestsInputs(Frozen):
+    title: str
+    abstract: str
+    reviews: tuple[str, ...] = Field(max_length=MOST_REVIEWS)
+
+
+class ReviewQuote(Frozen):
+    review: int = Field(ge=1, description="number of the review")
+    quote: Quote
+
+
+class ReviewRequest(Frozen):
+    """A new ablation that reviews ask for; the same from several reviews is one."""
+
+    part: Words = Field(description="the part to be changed")
+    change: str = Field(default="", max_length=600, description="how, where a review says so: the action, the "
+                                                                "replacement; else empty")
+    asked: tuple[ReviewQuote, ...] = Field(min_length=1, max_length=20, description="a passage of each review")
+
+
+class ReviewRequests(Frozen):
+    requests: tuple[ReviewRequest, ...] = Field(default=(), max_length=40)
+
+
+def _reviews_there(inputs: ReviewRequestsInputs, answer: ReviewRequests) -> None:
+    strange = sorted({one.review for request in answer.requests for one in request.asked
+                      if one.review > len(inputs.reviews)})
+    if strange:
+        raise ValueError(f"requests: there is no review {strange[0]}, only 1 to {len(inputs.reviews)}")
+
+
+REVIEW_REQUESTS = Role("review_requests", ReviewRequestsInputs, ReviewRequests, temperature=0.0, check=_reviews_there)
+
+
+class ListedRequest(Frozen):
+    id: str
+    part: str
+    change: str = ""
+    quotes: tuple[str, ...] = ()
+
+
+class RequestMatchInputs(Frozen):
+    title: str
+    abstract: str
+    paper: ShownPaper
+    requests: tuple[ListedRequest, ...] = Field(max_length=MOST_LISTED)
+    entries: tuple[ListedAblation, ...] = Field(max_length=MOST_LISTED)
+
+
+class AskedFor(Frozen):
+    """Whether an entry of a plan is asked for, and by which requests."""
+
+    entry: str = Field(description="its id")
+    why: Words
+    requests: tuple[str, ...] = Field(default=(), max_length=40, description="ids of the requests; empty: none")
+
+
+class RequestMatch(Frozen):
+    answers: tuple[AskedFor, ...] = Field(max_length=100, description="each entry exactly once")
+
+
+def _answered(inputs: RequestMatchInputs, answer: RequestMatch) -> None:
+    _each_once([one.id for one in inputs.entries], [one.entry for one in answer.answers], "answers")
+    known = {one.id for one in inputs.requests}
+    strange = sorted({one for each in answer.answers for one in each.requests} - known)
+    if strange:
+        raise ValueError(f"answers: there is no request {strange[0]!r}, only {', '.join(sorted(known)) or 'none'}")
+
+
+REQUEST_MATCH = Role("request_match", RequestMatchInputs, RequestMatch, temperature=0.0, check=_answered)
