@@ -114,6 +114,47 @@ class BenchMlr(Command, to=bench, name="mlr", work="evals.bench.command:bench_ml
     json: AsJson = False
 
 
+class BenchAblation(Command, to=bench, name="ablation", work="evals.ablationbench.command:bench_ablation",
+                    settings=(*MODEL, "budget_usd", "budget_tokens")):
+    """Score plans of ablations against what authors report and reviewers miss. With --compare: planners against each
+    other. Exits 1 if a paper is not scored (docs/ablationbench.md)."""
+
+    outs: Annotated[list[Path] | None, Argument(metavar="[OUT OUT...]", help="With --compare: benches.")] = None
+    compare: Annotated[bool, Option("--compare", help="Compare finished benches paper by paper.")] = False
+    data: Annotated[str | None, Option(metavar="DIR|hf:OWNER", help="With author/test.jsonl, reviewer/...")] = None
+    papers: Annotated[Path | None, Option(help="Where paper_path starts; default: --data.")] = None
+    task: Annotated[str, Option(metavar="author,reviewer", help="Default: those that --data has.")] = ""
+    split: Annotated[str, Option(metavar="dev|test")] = "test"
+    plans: Annotated[Path | None, Option(help="Stored plans: TASK/PLANNER/ID.jsonl, or fewer folders.")] = None
+    planner: Annotated[str, Option(metavar="lm|agent|headings", help="With --plans: a folder of it.")] = "lm"
+    k: Annotated[int | None, Option("--k", min=1, max=40, help="Entries that count (author 5, reviewer 2).")] = None
+    judges: Annotated[str, Option(metavar="MODEL,...", help="Judges that vote; default: the model.")] = ""
+    answers: Annotated[Path | None, Option(help="Stored rows of judges: TASK/JUDGE/PLANNER/ID.jsonl.")] = None
+    controls: Annotated[bool, Option(help="Also judge gold, another paper's plan, and headings.")] = True
+    calibration: Annotated[Path | None, Option(help="What ablation-judge wrote; corrects shares by it.")] = None
+    only: Annotated[list[str] | None, Option(metavar="ID|PATTERN", help="Only these papers; may be repeated.")] = None
+    out: Annotated[Path, Option(help="Folder of all results; an existing one is continued.")] = Path("bench-ablation")
+    config: Config = None
+    dry_run: Annotated[bool, Option("--dry-run", help="Only print what would be asked.")] = False
+    json: AsJson = False
+
+
+class BenchAblationJudge(Command, to=bench, name="ablation-judge",
+                         work="evals.ablationbench.judge_command:bench_ablation_judge",
+                         settings=(*MODEL, "budget_usd", "budget_tokens")):
+    """Hold judges of plans against people's labels. Exits 1 if a judge left a plan without an answer."""
+
+    data: Annotated[str, Option(metavar="DIR|hf:OWNER", help="A folder with judge_eval/author.jsonl ...")]
+    papers: Annotated[Path | None, Option(help="Where paper_path starts; default: --data.")] = None
+    task: Annotated[str, Option(metavar="author,reviewer", help="Default: those that --data has.")] = ""
+    plans: Annotated[Path | None, Option(help="The labelled plans; default: plans/ in --data.")] = None
+    judges: Annotated[str, Option(metavar="MODEL,...", help="Default: the model.")] = ""
+    answers: Annotated[Path | None, Option(help="Stored rows of judges: TASK/JUDGE/PLANNER/ID.jsonl.")] = None
+    out: Annotated[Path, Option(help="Folder of the results.")] = Path("bench-ablation-judge")
+    config: Config = None
+    json: AsJson = False
+
+
 class JudgeAgreement(Command, to=app, work="evals.agreement.command:judge_agreement", name="judge-agreement"):
     """Compare a judge's scores with people's. Distances, rank correlation, bias and controls (docs/agreement.md)."""
 

@@ -59,11 +59,13 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Labels:
-    """What people and a judge say of the items of one plan; `judge` is None where it gave no answer."""
+    """What people and a judge say of the items of one plan; `judge` is None where it gave no answer. `upstream` is
+    what the public code reads there: rows of an author judge that are null throughout are matches to it."""
 
     id: str
     human: tuple[bool, ...]
     judge: tuple[bool, ...] | None
+    upstream: tuple[bool, ...] | None = None
 
     @property
     def counted(self) -> Agreement:
@@ -79,8 +81,13 @@ def agreement(human: Sequence[bool | int], judge: Sequence[bool | int]) -> Agree
 def labels(task: str, human: Iterable[Row], rows: Iterable[Row] | None, plan: Sequence[str] | None = None,
            *, id: str = "") -> Labels:
     """The items of a plan in people's order. `plan`: names of its entries; None: every name counts as one."""
-    said, judged = _said(task, human, plan), None if rows is None else _said(task, rows, plan)
-    return Labels(id, tuple(said.values()), None if judged is None else tuple(judged.get(one, False) for one in said))
+    said = _said(task, human, plan)
+    if rows is None:
+        return Labels(id, tuple(said.values()), None)
+    judged = _said(task, rows, plan)
+    given = tuple(judged.get(one, False) for one in said)
+    null = task == "author" and not any(judged.values())
+    return Labels(id, tuple(said.values()), given, tuple(one in judged for one in said) if null else given)
 
 
 def _said(task: str, rows: Iterable[Row], plan: Sequence[str] | None) -> dict[str, bool]:
@@ -127,8 +134,6 @@ def judge_figures(task: str, plans: Sequence[Labels]) -> JudgeFigures:
 
 
 def _upstream(task: str, one: Labels) -> float:
-    """F1 with the public code's error: answers of an author judge that are null throughout count as matches."""
-    human, judge = one.human, one.judge or ()
-    if task == "author":
-        human, judge = ((True,) * len(side) if not any(side) else side for side in (human, judge))
-    return agreement(human, judge).f1
+    """F1 with the public code's error: labels of an author plan that are null throughout count as matches."""
+    human = (True,) * len(one.human) if task == "author" and not any(one.human) else one.human
+    return agreement(human, one.upstream or one.judge or ()).f1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Literal, cast, get_args
 from evals.ablationbench.entries import Entry, entry_of
 from evals.ablationbench.rows import Row
 from record.errors import WrongUse
+from sandbox.data.files import hugging_face, pyarrow
 
 Task = Literal["author", "reviewer"]
 TASKS: tuple[Task, ...] = get_args(Task)
@@ -74,7 +75,8 @@ def tasks_in(data: str) -> tuple[Task, ...]:
     """The tasks that a folder has tables of. Raises `WrongUse`."""
     if data.startswith("hf:"):
         return TASKS
-    found = tuple(task for task in TASKS if any((Path(data) / name).is_dir() for name in FOLDERS[task]))
+    found: tuple[Task, ...] = tuple(
+        task for task in TASKS if any((Path(data) / name).is_dir() for name in FOLDERS[task]))
     if not found:
         raise WrongUse(f"--data {data}: there is no folder {' or '.join(TASKS)} with test.jsonl: see "
                        "docs/ablationbench.md")
@@ -92,7 +94,8 @@ def read_labels(data: str, task: Task) -> tuple[LabelledPlan, ...]:
     for number, row in enumerate(rows, 1):
         planner, _, paper = str(row.get("id", "")).partition("/")
         if not _ID.fullmatch(planner) or not _ID.fullmatch(paper):
-            raise WrongUse(f"--data {data}: row {number} of the labels has the id {row.get('id')!r}: give PLANNER/PAPER")
+            raise WrongUse(f"--data {data}: row {number} of the labels has the id {row.get('id')!r}: give "
+                           "PLANNER/PAPER")
         found.append(LabelledPlan(planner, paper, tuple(_label_rows(row.get("labels")))))
     return tuple(found)
 
@@ -134,19 +137,15 @@ def json_lines(path: Path) -> Iterable[Row]:
 
 
 def _parquet(path: Path) -> list[Row]:
-    from pyarrow import ArrowException, parquet  # pyright: ignore  slow to import, and without types
-
     try:
-        return cast(list[Row], parquet.read_table(path).to_pylist())
-    except (ArrowException, OSError) as error:
+        return cast(list[Row], pyarrow("parquet").read_table(path).to_pylist())
+    except (pyarrow().ArrowException, OSError) as error:
         raise WrongUse(f"{path} is no Parquet file that can be read: {' '.join(str(error).split())[:200]}") from None
 
 
 def _hub(name: str, split: str) -> list[Row]:
-    import datasets  # slow to import
-
     try:
-        return [dict(row) for row in cast(Iterable[Row], datasets.load_dataset(name, split=split))]  # pyright: ignore
+        return [dict(row) for row in cast(Iterable[Row], hugging_face().load_dataset(name, split=split))]
     except Exception as error:  # noqa: BLE001  whatever the network and the library's many readers raise
         raise WrongUse(f"the datasets library cannot read {name} ({type(error).__name__}: "
                        f"{' '.join(str(error).split())[:200]}): fetch it once where there is a network") from None
@@ -182,4 +181,4 @@ def _listed(value: object) -> list[Any]:
 def _label_rows(value: object) -> Iterable[Row]:
     if isinstance(value, str):
         return [cast(Row, json.loads(line)) for line in value.splitlines() if line.strip()]
-    return [one for one in cast(Sequence[Row], value or ()) if isinstance(one, Mapping)]
+    return list(cast(Sequence[Row], value or ()))

@@ -6,12 +6,14 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
+from typing import TypeVar
 
 import numpy as np
 
 from record.claims.means import p_value
 from record.nouns.frozen import Frozen
 
+Item = TypeVar("Item")
 RESAMPLES, SEED, COVERED = 10_000, 26, 95.0
 
 
@@ -63,7 +65,7 @@ def paired(first: str, second: str, figure: str, values: Sequence[tuple[float, f
                   p=None if equal else p_value(differences))
 
 
-def over_groups(groups: Sequence[Sequence[object]], figure: Callable[[list[object]], float | None]) -> tuple[
+def over_groups(groups: Sequence[Sequence[Item]], figure: Callable[[list[Item]], float | None]) -> tuple[
         float | None, float | None]:
     """A 95 % interval of a pooled figure, groups (papers) resampled; None where it cannot be computed."""
     rng, found = random.Random(SEED), list[float]()

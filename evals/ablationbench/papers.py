@@ -25,8 +25,8 @@ _AFTER = re.compile(
     r"experiment|result|evaluat|ablat|empiric|conclu|discussion|finding|benchmark|case stud|analys|appendi|supplement|"
     r"referenc|bibliograph|acknowledg|limitation|future work|broader impact|tables and figures|simulation|contributes",
     re.IGNORECASE)
-_METHOD = re.compile(r"method|approach|model|system|framework|architect|proposed|algorithm|technique|formulation|design",
-                     re.IGNORECASE)
+_METHOD = re.compile(
+    r"method|approach|model|system|framework|architect|proposed|algorithm|technique|formulation|design", re.IGNORECASE)
 _SURELY = re.compile(r"(?:our |the |proposed )*(?:methods?|methodology|approach)", re.IGNORECASE)
 
 

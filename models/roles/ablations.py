@@ -34,6 +34,9 @@ class PaperAblationsInputs(Frozen):
     abstract: str
     paper: ShownPaper
     most: int = Field(description="ablations to ask for at most")
+    contents: tuple[str, ...] = Field(default=(), max_length=200, description=(
+        "for a planner that reads by section: every title, with its length"))
+    requests_left: int = Field(default=0, description="how often more of the paper can be asked for")
 
 
 class AblatedPart(Frozen):
@@ -63,12 +66,20 @@ class WantedAblation(Frozen):
 class PaperAblations(Frozen):
     """What is ablated, what carries a claim and is not, and what to ask for, best first."""
 
-    reasoning: str = Field(min_length=1, max_length=4000)
-    parts: tuple[AblatedPart, ...] = Field(max_length=30)
+    wants: tuple[Words, ...] = Field(default=(), max_length=8, description=(
+        "only where your task offers it: titles or words to be shown from the paper; nothing else is given then"))
+    reasoning: str = Field(default="", max_length=4000)
+    parts: tuple[AblatedPart, ...] = Field(default=(), max_length=30)
     ablations: tuple[WantedAblation, ...] = Field(default=(), max_length=30)
 
 
 def _wanted(inputs: PaperAblationsInputs, answer: PaperAblations) -> None:
+    if answer.wants and not answer.ablations:
+        if not inputs.requests_left:
+            raise ValueError("wants: no more can be shown; answer from what you have seen")
+        return
+    if not answer.reasoning:
+        raise ValueError("reasoning: say which parts carry the claims")
     bare = [one.name for one in answer.ablations if one.action != "REMOVE" and not one.replacement]
     if bare:
         raise ValueError(f"ablations: {', '.join(bare)} need a replacement: what takes the part's place, or is added")

@@ -1,0 +1,114 @@
+"""Judges held against people on labelled plans (JudgeEval): figures, intervals over papers, and what they do to scores.
+
+A score that a judge gives is corrected by its errors on labelled plans (Rogan and Gladen 1978): with sensitivity s and
+specificity t, a share q that the judge finds is (q + t - 1) / (s + t - 1). It holds as far as the labelled plans are
+like those that are scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from evals.ablationbench.agreement import Agreement, Labels, judge_figures, labels
+from evals.ablationbench.data import LabelledPlan, Task
+from evals.ablationbench.means import over_groups
+from evals.ablationbench.rows import Row
+from evals.ablationbench.scores import majority
+from record.nouns.frozen import Frozen
+
+MAJORITY = "majority"
+
+
+class Pooled(Frozen):
+    """A figure over all items, with a 95 % interval, papers resampled."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class JudgeTable(Frozen):
+    """One judge on one task. `macro_*`: means over plans in which people found a match."""
+
+    task: Task
+    judge: str
+    plans: int
+    items: int
+    not_judged: int
+    left_out: int = Field(description="plans in which people found no match: no recall, pooled figures keep them")
+    macro_precision: float
+    macro_recall: float
+    macro_f1: float
+    macro_upstream: float = Field(description="mean F1 as the public code has it, by which published figures are")
+    precision: Pooled
+    sensitivity: Pooled
+    specificity: Pooled
+    f1: Pooled
+    kappa: Pooled
+
+
+class JudgeEval(Frozen):
+    """All judges on the tasks that have labels."""
+
+    judges: tuple[JudgeTable, ...]
+
+    def of(self, task: Task, judge: str) -> JudgeTable | None:
+        return next((one for one in self.judges if (one.task, one.judge) == (task, judge)), None)
+
+
+FIGURES: dict[str, Callable[[Agreement], float | None]] = {
+    "precision": lambda all: all.precision, "sensitivity": lambda all: all.recall,
+    "specificity": lambda all: all.specificity, "f1": lambda all: all.f1, "kappa": lambda all: all.kappa}
+
+
+def judge_table(task: Task, judge: str, plans: Sequence[Labels]) -> JudgeTable:
+    """The figures of a judge. Intervals resample papers: plans of one paper are not independent."""
+    found = judge_figures(task, plans)
+    papers: dict[str, list[Labels]] = {}
+    for one in plans:
+        if one.judge is not None:
+            papers.setdefault(one.id.partition("/")[2], []).append(one)
+    groups = [[one.counted for one in group] for group in papers.values()]
+
+    def pooled(figure: Callable[[Agreement], float | None]) -> Pooled:
+        low, high = over_groups(groups, lambda drawn: figure(sum(drawn, Agreement())))
+        return Pooled(value=figure(found.pooled) if found.pooled.items else None, low=low, high=high)
+
+    figures = {name: pooled(figure) for name, figure in FIGURES.items()}
+    return JudgeTable(
+        task=task, judge=judge, plans=len(plans), items=found.pooled.items, not_judged=found.not_judged,
+        left_out=found.left_out, macro_precision=found.precision, macro_recall=found.recall, macro_f1=found.f1,
+        macro_upstream=found.macro_upstream, **figures)
+
+
+def labelled(task: Task, plan: LabelledPlan, rows: Sequence[Row] | None) -> Labels:
+    """The items of a plan, people's answers and a judge's."""
+    return labels(task, plan.rows, rows, id=f"{plan.planner}/{plan.paper}")
+
+
+def voted(judges: Sequence[Sequence[Labels]]) -> list[Labels]:
+    """The majority of judges, item by item; the judges have the same plans in the same order."""
+    found = list[Labels]()
+    for same in zip(*judges, strict=True):
+        said = majority([None if one.judge is None else frozenset(at for at, yes in enumerate(one.judge) if yes)
+                         for one in same])
+        first = same[0]
+        found.append(Labels(first.id, first.human, None if said is None else tuple(
+            at in said for at in range(len(first.human)))))
+    return found
+
+
+def corrected(share: float, judge: JudgeTable) -> float | None:
+    """A share of matches as it would be without the judge's errors, within 0 and 1; None where it tells nothing."""
+    sensitivity, specificity = judge.sensitivity.value, judge.specificity.value
+    if sensitivity is None or specificity is None or sensitivity + specificity <= 1.0:
+        return None
+    return max(0.0, min(1.0, (share + specificity - 1.0) / (sensitivity + specificity - 1.0)))
+
+
+def read_judge_eval(path: Path) -> JudgeEval:
+    """The file that `bench ablation-judge` wrote. Raises `OSError`, `ValueError`."""
+    return JudgeEval.model_validate_json((path / "results.json" if path.is_dir() else path).read_bytes())

@@ -1,0 +1,262 @@
+"""A bench of plans in figures: a row a paper, means with intervals, judges beside each other, controls, costs.
+
+What is not judged or not scorable has no score: it is counted beside the mean, and is no zero in it. An empty plan
+that was handed in scores 0.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from collections.abc import Collection, Sequence
+from statistics import fmean
+
+from pydantic import Field
+
+from evals.ablationbench.agreement import agreement
+from evals.ablationbench.data import Task
+from evals.ablationbench.judging import Verdict
+from evals.ablationbench.means import Mean, mean_of
+from evals.ablationbench.scores import (
+    NO_GOLD,
+    NO_REQUEST,
+    AuthorScore,
+    Score,
+    author_score,
+    majority,
+    not_judged,
+    reviewer_score,
+)
+from evals.ablationbench.work import CONTROLS, Judged, PaperResult, What
+from record.nouns.frozen import Frozen
+
+FIGURES = {"author": ("precision", "recall", "f1", "ndcg", "f1_one_to_one", "precision_plan", "ndcg_plan"),
+           "reviewer": ("precision", "recall", "f1", "f1_unique", "precision_plan")}
+"""Figures of a task; `f1_unique` is against the requests as the judges list them, equal ones merged."""
+
+
+class Row(Frozen):
+    """One paper. `why` says what is missing where there is no score, `found` which gold ablations were found."""
+
+    task: Task
+    id: str
+    state: str = Field(description="scored, not scorable, not judged or no plan")
+    why: str = ""
+    wanted: int
+    entries: int
+    repeats: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    figures: dict[str, float] = Field(default_factory=dict[str, float])
+    found: tuple[bool, ...] = ()
+    unquoted: int = Field(default=0, description="matches whose quotes do not stand where they are said to")
+    by_judge: dict[str, float] = Field(default_factory=dict[str, float], description="F1 by each judge alone")
+    planner_usd: float = 0.0
+    judge_usd: float = 0.0
+    unpriced: int = 0
+    planner_calls: int = 0
+    judge_calls: int = 0
+    planner_tokens: int = 0
+    judge_tokens: int = 0
+    planner_seconds: float = 0.0
+    judge_seconds: float = 0.0
+
+
+class JudgeLine(Frozen):
+    """One judge over all papers of a task, and its kappa with the majority, over pairs or entries."""
+
+    judge: str
+    papers: int
+    f1: Mean | None
+    kappa: float | None
+
+
+class Control(Frozen):
+    """What the same judges give a plan whose worth is known."""
+
+    what: What
+    papers: int
+    figures: dict[str, Mean]
+
+
+class TaskTable(Frozen):
+    """All papers of one task."""
+
+    task: Task
+    papers: int
+    scored: int
+    not_scorable: int
+    not_judged: int
+    no_plan: int
+    empty_plans: int
+    figures: dict[str, Mean]
+    judges: tuple[JudgeLine, ...]
+    controls: tuple[Control, ...] = ()
+    kappa: float | None = Field(description="between judges, mean over pairs of them; None for one judge")
+
+
+class BenchTable(Frozen):
+    """The whole bench. `overall`: the mean of both tasks, where both are scored."""
+
+    split: str
+    planner: str
+    judges: tuple[str, ...]
+    k: dict[str, int]
+    tasks: tuple[TaskTable, ...]
+    overall: dict[str, float]
+    rows: tuple[Row, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every paper that can be scored is."""
+        return all(one.state in ("scored", "not scorable") for one in self.rows)
+
+
+def table(results: Sequence[PaperResult], *, split: str, planner: str, judges: Sequence[str], k: dict[str, int]) -> (
+        BenchTable):
+    rows = [row_of(one, k[one.task]) for one in results]
+    tasks: list[Task] = [task for task in ("author", "reviewer") if any(row.task == task for row in rows)]
+    tables = tuple(_task(task, [one for one in results if one.task == task],
+                         [row for row in rows if row.task == task], judges) for task in tasks)
+    both = len(tables) == 2 and all(one.scored for one in tables)
+    overall = {name: fmean(one.figures[name].mean for one in tables) for name in ("precision", "recall", "f1")} \
+        if both else {}
+    return BenchTable(split=split, planner=planner, judges=tuple(judges), k=k, tasks=tables, overall=overall,
+                      rows=tuple(rows))
+
+
+def _task(task: Task, results: Sequence[PaperResult], rows: Sequence[Row], judges: Sequence[str]) -> TaskTable:
+    states = [row.state for row in rows]
+    return TaskTable(
+        task=task, papers=len(rows), scored=states.count("scored"), not_scorable=states.count("not scorable"),
+        not_judged=states.count("not judged"), no_plan=states.count("no plan"),
+        empty_plans=sum(row.state == "scored" and not row.entries for row in rows), figures=means_of(rows),
+        judges=tuple(_judge(judge, results, rows) for judge in judges),
+        controls=tuple(one for what in CONTROLS if (one := _control(what, results)) is not None),
+        kappa=_between(results, judges))
+
+
+def means_of(rows: Sequence[Row]) -> dict[str, Mean]:
+    names = dict.fromkeys(name for row in rows for name in row.figures)
+    found = {name: mean_of([row.figures[name] for row in rows if name in row.figures]) for name in names}
+    return {name: mean for name, mean in found.items() if mean is not None}
+
+
+def row_of(result: PaperResult, k: int) -> Row:
+    """The row of a paper."""
+    plan, judged = result.plan, result.of("plan")
+    verdicts = judged.verdicts if judged else ()
+    common = Row(task=result.task, id=result.id, state="not judged", wanted=result.wanted, entries=len(plan.entries),
+                 repeats=plan.repeats, faults=plan.faults, planner_usd=plan.usd, planner_calls=plan.calls,
+                 planner_tokens=plan.tokens, planner_seconds=round(plan.seconds, 2),
+                 judge_usd=sum(one.usd for one in verdicts), judge_calls=sum(one.calls for one in verdicts),
+                 judge_tokens=sum(one.tokens for one in verdicts),
+                 judge_seconds=round(sum(one.seconds for one in verdicts), 2),
+                 unpriced=plan.unpriced + sum(one.unpriced for one in verdicts))
+    if not result.wanted:
+        return common.model_copy(update={
+            "state": "not scorable", "why": NO_GOLD if result.task == "author" else NO_REQUEST})
+    if judged is None:
+        return common.model_copy(update={"state": "no plan", "why": plan.why})
+    score = score_of(result, judged, k)
+    if score is None:
+        missing = "; ".join(f"{one.judge}: {one.why}" for one in verdicts if one.why)
+        counted = not_judged([one if one.state == "done" else None for one in verdicts])
+        return common.model_copy(update={"why": f"{counted}{'; ' if missing else ''}{missing}"})
+    alone = {one.judge: _score(result, judged, [one], k) for one in verdicts}
+    figures = {name: value for name in FIGURES[result.task] if (value := getattr(score, name, None)) is not None}
+    if result.task == "reviewer" and any(one.requests for one in verdicts):
+        figures["f1_unique"] = fmean(author_score(len(one.requests), len(judged.entries), one.pairs).f1
+                                     for one in verdicts if one.state == "done")
+    return common.model_copy(update={
+        "state": "scored", "figures": figures, "found": score.found if isinstance(score, AuthorScore) else (),
+        "unquoted": sum(not match.quoted for one in verdicts for match in one.matches),
+        "by_judge": {judge: one.f1 for judge, one in alone.items() if one is not None}})
+
+
+def score_of(result: PaperResult, judged: Judged, k: int) -> Score | None:
+    """The score by the majority of judges; None where too few answered. Gold as the plan is not cut."""
+    return _score(result, judged, judged.verdicts, k)
+
+
+def _score(result: PaperResult, judged: Judged, verdicts: Sequence[Verdict], k: int) -> Score | None:
+    entries = len(judged.entries)
+    cut = entries if judged.what == "gold" else k
+    if result.task == "author":
+        pairs = majority([one.pairs if one.state == "done" else None for one in verdicts])
+        return None if pairs is None else author_score(result.wanted, entries, pairs, k=cut or k)
+    matched = majority([one.matched if one.state == "done" else None for one in verdicts])
+    return None if matched is None else reviewer_score(result.wanted, entries, matched, k=cut or k)
+
+
+def _judge(judge: str, results: Sequence[PaperResult], rows: Sequence[Row]) -> JudgeLine:
+    scores = [row.by_judge[judge] for row in rows if judge in row.by_judge]
+    return JudgeLine(judge=judge, papers=len(scores), f1=mean_of(scores), kappa=_with_majority(judge, results))
+
+
+def _items(result: PaperResult, said: Collection[object]) -> list[bool]:
+    """What is said of every pair of a plan (author), or of every entry (reviewer)."""
+    entries = range(len(result.plan.entries))
+    if result.task == "author":
+        return [(gold, entry) in said for gold in range(result.wanted) for entry in entries]
+    return [entry in said for entry in entries]
+
+
+def _said(result: PaperResult, verdict: Verdict) -> frozenset[object]:
+    return frozenset(verdict.pairs if result.task == "author" else verdict.matched)
+
+
+def _with_majority(judge: str, results: Sequence[PaperResult]) -> float | None:
+    mine, all_of = list[bool](), list[bool]()
+    for result in results:
+        verdicts = judged.verdicts if (judged := result.of("plan")) else ()
+        voted = majority([_said(result, one) if one.state == "done" else None for one in verdicts])
+        own = next((one for one in verdicts if one.judge == judge and one.state == "done"), None)
+        if voted is not None and own is not None and len(verdicts) > 1:
+            mine += _items(result, _said(result, own))
+            all_of += _items(result, voted)
+    return agreement(all_of, mine).kappa if mine else None
+
+
+def _between(results: Sequence[PaperResult], judges: Sequence[str]) -> float | None:
+    """Mean kappa of two judges over the same items."""
+    found = list[float]()
+    for first, second in itertools.combinations(judges, 2):
+        sides: tuple[list[bool], list[bool]] = ([], [])
+        for result in results:
+            judged = result.of("plan")
+            said = {one.judge: one for one in judged.verdicts if one.state == "done"} if judged else {}
+            if first in said and second in said:
+                for side, name in zip(sides, (first, second), strict=True):
+                    side.extend(_items(result, _said(result, said[name])))
+        if sides[0] and (kappa := agreement(*sides).kappa) is not None:
+            found.append(kappa)
+    return fmean(found) if found else None
+
+
+def _control(what: What, results: Sequence[PaperResult]) -> Control | None:
+    """The figures of a control. The k of a task does not cut it: it was made as long as it is judged."""
+    scores = [score for result in results if (judged := result.of(what)) is not None
+              and (score := score_of(result, judged, len(judged.entries))) is not None]
+    if not scores:
+        return None
+    found = {name: mean_of([getattr(one, name) for one in scores]) for name in ("precision", "recall", "f1")}
+    return Control(what=what, papers=len(scores), figures={name: one for name, one in found.items() if one is not None})
+
+
+def as_csv(found: BenchTable) -> str:
+    """One row a paper; an empty cell is no score."""
+    names = list(dict.fromkeys(name for row in found.rows for name in row.figures))
+    plain = ("task", "id", "state", "wanted", "entries")
+    costs = ("planner_usd", "judge_usd", "unpriced", "planner_calls", "judge_calls", "planner_tokens", "judge_tokens",
+             "planner_seconds", "judge_seconds", "unquoted", "why")
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*plain, *names, *(f"f1_{judge}" for judge in found.judges), "found", *costs])
+    for row in found.rows:
+        writer.writerow([
+            *(getattr(row, name) for name in plain),
+            *("" if name not in row.figures else round(row.figures[name], 6) for name in names),
+            *("" if judge not in row.by_judge else round(row.by_judge[judge], 6) for judge in found.judges),
+            "".join("1" if one else "0" for one in row.found), *(getattr(row, name) for name in costs)])
+    return out.getvalue()

@@ -1,0 +1,398 @@
+"""A bench of ablation plans: judged by scripts, stored rows scored, killed and continued, refused in one line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli import main
+from evals.ablationbench.agreement import Labels
+from evals.ablationbench.command import LOG
+from evals.ablationbench.data import TASKS, Task, read_labels, read_papers
+from evals.ablationbench.entries import read_plan
+from evals.ablationbench.judge_eval import MAJORITY, JudgeEval, corrected, judge_table, labelled, read_judge_eval, voted
+from evals.ablationbench.judging import author_matches, blind
+from evals.ablationbench.papers import MethodEndUnsure, visible
+from evals.ablationbench.planning import cut, headings, likely
+from evals.ablationbench.rows import asked_for, pairs_of
+from evals.ablationbench.scores import author_score, reviewer_score
+from evals.ablationbench.scripted import Leaning, scripted
+from evals.ablationbench.table import BenchTable, table
+from evals.ablationbench.work import AT_ONCE, OpenModels, PaperResult, Work, plan_file, stored_rows, work
+from models.client import Models
+from models.roles.ablations import WantedAblation
+from models.settings import ModelSettings
+from record.log import EventLog, MemoryLog, Recorder
+from record.reading import read_rows
+from review.judge import PaperError
+from tests.evals.ablation_set import PARTS, WORDS, write_set
+
+SHARED = Path(__file__).parents[3] / "shared" / "benchmarks" / "ablationbench" / "data"
+K: dict[str, int] = {"author": 5, "reviewer": 2}
+needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/benchmarks is not there")
+
+
+def models(leaning: Leaning = "reads", on_question: Callable[[], None] = lambda: None) -> OpenModels:
+    def opened(judge: str | None, log: Recorder) -> Models:
+        return Models(scripted(leaning, on_question=on_question), log, ModelSettings(), time.monotonic)
+
+    return opened
+
+
+def results(folder: Path, out: Path, planner: str = "lm", leaning: Leaning = "reads", log: Recorder | None = None,
+            tasks: tuple[Task, ...] = TASKS) -> list[PaperResult]:
+    papers = [paper for task in tasks for paper in read_papers(str(folder), task, "test")]
+    return asyncio.run(work(Work(planner, ("script",)), papers, out, log or MemoryLog(), models(leaning)))
+
+
+def tabled(found: list[PaperResult], judges: tuple[str, ...] = ("script",)) -> BenchTable:
+    return table(found, split="test", planner="p", judges=judges, k=K)
+
+
+# --- what planners see ------------------------------------------------------------------------------------------------
+
+
+@needs_shared
+@pytest.mark.parametrize("kind", ["without_ablations", "full"])
+def test_no_hidden_mark_is_shown_to_an_author_planner_and_every_visible_one_is(kind: str) -> None:
+    folder = SHARED / "synthetic"
+    for id, wanted in json.loads((folder / "sections.json").read_text()).items():
+        path = folder / "papers" / kind / id
+        seen = asyncio.run(visible(path, whole=False, already_cut=kind != "full"))
+        text = seen.shown.text
+        assert wanted["mark_seen"] in text and wanted["mark_hidden"] not in text, id
+        assert not [one for one in seen.kept if any(title in one for title in wanted["hidden"])]
+        assert all(any(title in one for one in seen.kept) for title in wanted["seen"])
+    seen = asyncio.run(visible(folder / "papers" / kind / "quanta-kd", whole=False, already_cut=kind != "full"))
+    assert "answer with an empty plan" not in seen.shown.text and "needs no ablations" in str(seen.removed)
+
+
+def paper(folder: Path, *titles: str) -> Path:
+    path = folder / "paper.md"
+    path.write_text("# A Model of Things\n\n" + "\n\n".join(f"## {title}\n\n{WORDS} In {title}." for title in titles))
+    return path
+
+
+@pytest.mark.parametrize(("titles", "last"), [
+    (("Introduction", "Our approach", "Training", "Results"), "Training"),
+    (("1 Introduction", "2 System model", "2.1 Gate", "3 Experiments", "4 Conclusion"), "2.1 Gate"),
+    (("Introduction", "Method", "Theory"), None), (("Introduction", "Galactic drift", "Results"), None),
+    (("Preliminary results", "Method", "Results", "Appendix"), "Method"),
+    (("System", "Pilot experiments", "Method", "Results"), None)])
+def test_a_paper_is_cut_behind_its_method_or_asked_about(tmp_path: Path, titles: tuple[str, ...], last: str | None
+                                                         ) -> None:
+    path = paper(tmp_path, *titles)
+    if last is None:
+        with pytest.raises(MethodEndUnsure, match=r"--until SECTION; there are: .*'(Introduction|System)'"):
+            asyncio.run(visible(path, whole=False))
+        last = titles[1]
+        seen = asyncio.run(visible(path, whole=False, until=last.upper()))
+    else:
+        seen = asyncio.run(visible(path, whole=False))
+    assert seen.kept[-1] == last and seen.cut and f"In {titles[-1]}." not in seen.shown.text
+    with pytest.raises(PaperError, match="no section with this in its title"):
+        asyncio.run(visible(path, whole=False, until="nowhere"))
+
+
+def test_headings_are_the_parts_that_a_method_names(tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "set")
+    found = headings(asyncio.run(visible(folder / "papers" / "gate", whole=False)))
+    assert [one.ablated_part.lower() for one in found] == list(PARTS["gate"])
+    assert found[0].name == "Without mixing gate"
+
+
+def test_a_plan_stops_where_expected_f1_falls() -> None:
+    def wanted(probability: float) -> WantedAblation:
+        return WantedAblation(name="n", ablated_part="p", action="REMOVE", claim="c", quote="q",
+                              probability=probability)
+
+    assert len(likely([wanted(p) for p in (0.9, 0.7, 0.2, 0.1)], 2.0)) == 2
+    assert len(likely([wanted(p) for p in (0.5, 0.5, 0.5)], 3.7)) == 3 and likely([], 2.0) == []
+
+
+# --- scores of stored rows --------------------------------------------------------------------------------------------
+
+
+@needs_shared
+def test_the_invented_set_scores_as_expected(tmp_path: Path) -> None:
+    data = SHARED / "synthetic"
+    compared = 0
+    for wanted in json.loads((data / "expected.json").read_text())["scores"]:
+        task, judge, split = wanted["task"], wanted["judge"], wanted["split"]
+        judges = ("ada", "bo", "cy") if judge == MAJORITY else (judge,)
+        papers = read_papers(str(data), task, split)
+        if judge == "human":
+            found = _by_people(data, task, wanted["planner"]) if split == "dev" else {}
+        else:
+            bench = Work(wanted["planner"], judges, plans=data / "plans", answers=data / "judges")
+            made = tabled(asyncio.run(work(bench, papers, tmp_path, MemoryLog(), models())), judges)
+            found = {row.id: row.figures["f1"] for row in made.rows if row.state == "scored"}
+            for name in ("precision", "recall", "f1", "ndcg"):
+                if name in wanted["definition"]:
+                    assert made.tasks[0].figures[name].mean == pytest.approx(wanted["definition"][name], abs=1e-5)
+        compared += len(found)
+        assert not found or found == pytest.approx(wanted["definition"]["by_paper"], abs=1e-5)
+    assert compared == 2 * 3 * (4 * 12 + 5)  # people labelled the plans of dev alone
+
+
+def _by_people(data: Path, task: Task, planner: str) -> dict[str, float]:
+    """F1 by the labels of people."""
+    labels = {one.paper: one.rows for one in read_labels(str(data), task) if one.planner == planner}
+    found: dict[str, float] = {}
+    for paper in read_papers(str(data), task, "dev"):
+        path = plan_file(data / "plans", task, planner, paper.id)
+        names = [one.name for one in read_plan(path.read_text().splitlines()).entries] if path else []
+        rows = labels.get(paper.id, ())
+        found[paper.id] = author_score(len(paper.gold), len(names), pairs_of(
+            rows, [one.name for one in paper.gold], names), k=5).f1 if task == "author" else reviewer_score(
+            paper.requests, len(names), asked_for(rows, names), k=2).f1
+    return found
+
+
+@needs_shared
+def test_the_judges_of_the_invented_set_agree_with_people_as_expected() -> None:
+    data = SHARED / "synthetic"
+    for wanted in json.loads((data / "expected.json").read_text())["judge_eval"]:
+        task, judge = wanted["task"], wanted["judge"]
+        found = judge_table(task, judge, [
+            labelled(task, one, stored_rows(data / "judges", task, judge, one.planner, one.paper))
+            for one in read_labels(str(data), task)])
+        definition, pooled = wanted["definition"], wanted["pooled"]
+        got = (found.macro_precision, found.macro_recall, found.macro_f1, found.left_out, found.macro_upstream,
+               found.precision.value, found.sensitivity.value, found.f1.value, found.kappa.value)
+        assert got == pytest.approx((
+            *(definition[name] for name in ("precision", "recall", "f1", "left_out")), wanted["upstream"]["f1"],
+            *(pooled[name] for name in ("precision", "recall", "f1", "kappa"))), abs=1e-5)
+        assert (found.plans, found.items) == (wanted["plans"], wanted["items"])
+
+
+def test_a_share_is_corrected_for_the_errors_of_its_judge() -> None:
+    plans = [Labels(f"p/{n}", (True,) * 4 + (False,) * 4, (True,) * 3 + (False,) * 5) for n in range(3)]
+    judge = judge_table("author", "j", plans)
+    assert corrected(0.375, judge) == pytest.approx(0.5) and corrected(0.9, judge) == 1.0
+    assert judge.sensitivity.value == 0.75 and judge.specificity.value == 1.0
+    blind_one = judge_table("author", "j", [Labels("p/1", (True, False), (True, True))])
+    assert corrected(0.5, blind_one) is None
+    both = voted([plans, [Labels(one.id, one.human, None) for one in plans]])
+    assert [one.judge for one in both] == [None] * 3
+
+
+# --- models that plan and judge ---------------------------------------------------------------------------------------
+
+
+def test_controls_tell_judges_that_do_not_read_from_one_that_does(tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "set")
+    means: dict[tuple[str, str, str], float] = {}
+    for leaning in ("reads", "all", "nothing", "by place"):
+        made = tabled(results(folder, tmp_path / leaning, leaning=leaning))
+        means |= {(leaning, task.task, one.what): one.figures["f1"].mean
+                  for task in made.tasks for one in task.controls}
+    for task in TASKS:
+        assert means["reads", task, "gold"] == 1.0 and means["reads", task, "other"] == 0.0
+        assert means["all", task, "other"] > 0.7 and means["nothing", task, "gold"] == 0.0
+    assert means["by place", "author", "other"] > 0.7
+    assert 0.0 < means["reads", "author", "headings"] < 1.0
+
+
+def test_sides_are_blind_and_their_order_stands_with_the_verdict(tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "set")
+    [first, *_] = read_papers(str(folder), "author", "test")
+    entries = headings(asyncio.run(visible(first.folder, whole=False)))
+    sides = [blind(first, entries, f"seed {n}") for n in range(40)]
+    assert {one.order.gold_side for one in sides} == {"A", "B"}
+    assert len({one.order.model_dump_json() for one in sides}) > 8
+    assert blind(first, entries, "seed 1") == sides[1]
+    client = models()(None, MemoryLog()).at(1, 0)
+    for n, one in enumerate(sides[:4]):
+        matches, order = asyncio.run(author_matches(client, first, entries, f"seed {n}"))
+        assert order == one.order and [(m.gold, m.entry, m.quoted) for m in matches] == [
+            ("g1", "e1", True), ("g2", "e2", True)]
+
+
+def test_a_paper_that_was_not_judged_is_missing_and_no_zero(tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "set")
+    rows = [json.loads(line) for line in (folder / "author" / "test.jsonl").read_text().splitlines()]
+    rows[1]["ablations_in_paper"] = "[]"
+    (folder / "author" / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "plans").mkdir()
+    gate = '{"name": "G", "ablated_part": "gate", "action": "REMOVE"}'
+    for id, text in {"gate": gate, "fold": "{}", "sieve": ""}.items():
+        (folder / "plans" / f"{id}.jsonl").write_text(text)
+    (folder / "rows" / "author" / "bo" / "plans").mkdir(parents=True)
+    (folder / "rows" / "author" / "bo" / "plans" / "sieve.jsonl").write_text("")
+    found = asyncio.run(work(Work("plans", ("bo",), plans=folder / "plans", answers=folder / "rows"),
+                             read_papers(str(folder), "author", "test"), tmp_path / "out", MemoryLog(), models()))
+    made = tabled(found, ("bo",))
+    assert [(row.id, row.state) for row in made.rows] == [
+        ("gate", "not judged"), ("fold", "not scorable"), ("sieve", "scored"), ("route", "no plan")]
+    [one] = made.tasks
+    assert (one.scored, one.empty_plans, one.figures["f1"].mean) == (1, 1, 0.0) and not made.complete
+    assert "0 of 1 judges answered" in made.rows[0].why
+
+
+# --- killed and continued ---------------------------------------------------------------------------------------------
+
+
+def _until_killed(folder: Path, out: Path, asked: Path) -> None:
+    def slowly() -> None:
+        with open(asked, "a") as file:
+            file.write("x")
+        time.sleep(0.004)
+
+    out.mkdir(exist_ok=True)
+    papers = [paper for task in TASKS for paper in read_papers(str(folder), task, "test")]
+    with closing(EventLog(out / LOG)) as log:
+        asyncio.run(work(Work("lm", ("script",)), papers, out, log, models(on_question=slowly)))
+
+
+@pytest.mark.slow
+def test_killed_at_random_ten_times_it_ends_with_the_same_table_and_asks_nothing_twice(tmp_path: Path) -> None:
+    folder, out, asked = write_set(tmp_path / "set"), tmp_path / "out", tmp_path / "asked"
+    asked.touch()
+    fork, rng, kills = multiprocessing.get_context("fork"), random.Random(26), list[int]()
+    for _ in range(10):
+        child = fork.Process(target=_until_killed, args=(folder, out, asked))
+        child.start()
+        child.join(rng.uniform(0.02, 0.12))
+        if child.exitcode is None and child.pid is not None:
+            os.kill(child.pid, signal.SIGKILL)
+            child.join()
+            kills.append(asked.stat().st_size)
+    assert len(set(kills)) > 4, "it was killed at different places"
+    _until_killed(folder, out, asked)
+    with closing(EventLog(out / LOG)) as log:
+        keys = log.state.answers
+        assert sum('"type":"answered"' in body for _, body in read_rows(out / LOG)) == len(keys)
+        again = tabled(results(folder, out, log=log))
+        assert log.state.answers.keys() == keys.keys(), "a finished bench asks nothing"
+        assert len(keys) <= asked.stat().st_size <= len(keys) + len(kills) * AT_ONCE
+    whole = tabled(results(folder, tmp_path / "whole"))
+
+    def plain(made: BenchTable) -> list[dict[str, Any]]:
+        return [row.model_dump(exclude={"planner_seconds", "judge_seconds"}) for row in made.rows]
+
+    assert plain(again) == plain(whole) and again.overall == whole.overall
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def _stored(folder: Path) -> tuple[Path, Path]:
+    """Plans of two planners, and rows of two judges that match by part."""
+    for planner, places in (("good", (0, 1)), ("poor", (2,))):
+        for id, parts in PARTS.items():
+            plan = folder / "plans" / "author" / planner / f"{id}.jsonl"
+            plan.parent.mkdir(parents=True, exist_ok=True)
+            plan.write_text("".join(json.dumps(
+                {"name": f"P{at}", "ablated_part": parts[at], "action": "REMOVE"}) + "\n" for at in places))
+            for judge in ("ada", "bo"):
+                rows = folder / "rows" / "author" / judge / planner / f"{id}.jsonl"
+                rows.parent.mkdir(parents=True, exist_ok=True)
+                found = [at for at in places if at < 2 and (judge == "ada" or id != "gate")]
+                rows.write_text("".join(json.dumps(
+                    {"name_in_paper": f"Ablation {at + 1}", "name_in_plan": f"P{at}"}) + "\n" for at in found))
+    return folder / "plans", folder / "rows"
+
+
+def test_stored_plans_are_scored_continued_and_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_set(tmp_path / "set")
+    plans, rows = _stored(folder)
+    common = ["bench", "ablation", "--data", str(folder), "--task", "author", "--plans", str(plans),
+              "--answers", str(rows)]
+    for planner in ("good", "poor"):
+        assert main([*common, "--planner", planner, "--out", str(tmp_path / planner)]) == 0
+    said = capsys.readouterr().out
+    assert "author@5, test: good" in said and "4 of 4 papers scored" in said and "kappa between judges" in said
+    csv = (tmp_path / "good" / "results.csv").read_text().splitlines()
+    assert len(csv) == 5 and csv[2].startswith("author,fold,scored,2,2,1.0,1.0,1.0,")
+    assert main(["bench", "ablation", "--compare", str(tmp_path / "good"), str(tmp_path / "poor"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    [f1] = [one for one in found["paired"] if one["figure"] == "author f1"]
+    assert f1["difference"]["mean"] == 0.75 and f1["difference"]["n"] == 4 and f1["adjusted"] == f1["p"]
+    assert main([*common, "--planner", "poor", "--out", str(tmp_path / "good")]) == 2
+    assert "was begun with planner 'good', and now it is planner 'poor'" in capsys.readouterr().err
+    assert main([*common, "--planner", "good", "--dry-run"]) == 0
+    assert "author: 4 papers, 4 of them scorable" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    ([], "Missing option '--data'"), (["--data", "{none}"], "is no folder"),
+    (["--data", "{set}", "--split", "train"], "there is no"), (["--data", "{set}", "--task", "editor"], "name author"),
+    (["--data", "{set}"], "a judge has to read"), (["--data", "{set}", "--judges", "a,a"], "name each judge once"),
+    (["--data", "{set}", "--planner", "magic"], "there are lm, agent, headings"),
+    (["--data", "{set}", "--answers", "{set}"], "--plans DIR"), (["--compare", "{set}"], "two benches or more"),
+    (["--compare", "{set}", "{set}"], "holds no results"), (["{set}", "--data", "{set}"], "--compare"),
+    (["--data", "{set}", "--only", "x*"], "none of the 4 papers"),
+    (["--data", "{set}", "--planner", "lm", "--judges", "openai:gpt-4o"], "the offline model reads no papers"),
+    (["--data", "{set}", "--plans", "{set}", "--answers", "{set}"], "has rows of")])
+def test_what_cannot_be_done_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_set(tmp_path / "set")
+    given = [word.format(set=tmp_path / "set", none=tmp_path / "none") for word in words]
+    assert main(["bench", "ablation", *given]) == 2
+    err = capsys.readouterr().err
+    assert said in err and err.count("\n") == 1 and not (tmp_path / "bench-ablation").exists()
+
+
+@pytest.mark.parametrize(("row", "said"), [
+    ('{"id": "../x"}', "cannot name a file"), ("[]", "line 1: not a JSON object"), ("{}", "there is no 'id'"),
+    ('{"id": "a", "ablations_in_paper": "{}"}', "a list is expected"), (None, "has the id gate twice")])
+def test_a_table_that_cannot_be_used_is_refused_by_its_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], row: str | None, said: str
+) -> None:
+    table = write_set(tmp_path / "set") / "author" / "test.jsonl"
+    table.write_text(table.read_text().splitlines()[0] * 1 + "\n" + table.read_text() if row is None else row)
+    assert main(["bench", "ablation", "--data", str(tmp_path / "set"), "--task", "author"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_parquet_is_read_as_json_lines_are(tmp_path: Path) -> None:
+    import pyarrow  # pyright: ignore  without types
+    from pyarrow import parquet  # pyright: ignore
+
+    folder = write_set(tmp_path / "set")
+    before = read_papers(str(folder), "author", "test")
+    lines = folder / "author" / "test.jsonl"
+    rows = [json.loads(line) for line in lines.read_text().splitlines()]
+    (folder / "researcher").mkdir()
+    parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "researcher" / "test.parquet")  # pyright: ignore
+    lines.unlink()
+    assert read_papers(str(folder), "author", "test") == before and len(before) == 4
+
+
+def test_judges_are_held_against_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_set(tmp_path / "set")
+    _, rows = _stored(folder)
+    (folder / "judge_eval").mkdir()
+    (folder / "judge_eval" / "author.jsonl").write_text("".join(json.dumps({"id": f"good/{id}", "labels": "\n".join(
+        json.dumps({"name_in_paper": f"Ablation {n}", "name_in_plan": f"P{n - 1}"}) for n in (1, 2))}) + "\n"
+        for id in PARTS))
+    words = ["bench", "ablation-judge", "--data", str(folder), "--task", "author", "--out", str(tmp_path / "out")]
+    assert main([*words, "--answers", str(rows)]) == 0
+    said = capsys.readouterr().out
+    assert "author: 4 labelled plans, 8 items" in said and "majority" in said
+    found: JudgeEval = read_judge_eval(tmp_path / "out")
+    assert [(one.judge, one.sensitivity.value) for one in found.judges] == [
+        ("ada", 1.0), ("bo", 0.75), (MAJORITY, 0.75)]
+    assert main(words) == 2 and "a judge has to read" in capsys.readouterr().err
+
+
+def test_a_plan_tells_its_repeats() -> None:
+    plan = read_plan(['{"name": "A", "ablated_part": "gate", "action": "REMOVE"}',
+                      '{"name": "B", "ablated_part": "the gates", "action": "REMOVE"}',
+                      '{"name": "C", "ablated_part": "norm", "action": "REMOVE"}'])
+    found = cut(plan.entries, 2)
+    assert [one.name for one in found.entries] == ["A", "C"] and found.repeats[0].like == "A" and found.beyond == ()
