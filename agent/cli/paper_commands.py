@@ -63,6 +63,25 @@ class Judge(Command, to=app, work="agent.cli.judge:judge", settings=("model", "b
     json: AsJson = False
 
 
+class MissingAblations(Command, to=app, name="missing-ablations",
+                       work="evals.ablationbench.missing:missing_ablations",
+                       settings=(*MODEL, "budget_usd", "budget_tokens")):
+    """List the ablations that a paper has and those that are missing. Each with the claim that it tests and a quote;
+    --plan holds your own list against the paper (docs/ablationbench.md)."""
+
+    paper: Annotated[Path, Argument(metavar="PAPER|RUN", help="PDF, LaTeX, Markdown or text; or a run.")]
+    view: Annotated[str, Option("--as", metavar="reviewer|author", help="author: sees the method.")] = "reviewer"
+    k: Annotated[int, Option("--k", min=1, max=30, help="Most ablations to ask for.")] = 5
+    until: Annotated[str, Option(metavar="SECTION", help="With --as author: the last section that is shown.")] = ""
+    plan: Annotated[Path | None, Option(help="Your own list, a line of JSON each (as --out writes).")] = None
+    gold: Annotated[Path | None, Option(help="With --plan: score it against these ablations, in the same form.")] = None
+    reviews: Annotated[list[Path] | None, Option(help="With --plan: score it by a review; may be repeated.")] = None
+    judges: Annotated[str, Option(metavar="MODEL,...", help="Of --gold and --reviews; default: the model.")] = ""
+    out: Annotated[Path | None, Option(help="Also write the missing ones here, a line of JSON each.")] = None
+    config: Config = None
+    json: AsJson = False
+
+
 class Ideate(Command, to=app, work="agent.cli.ideate:ideate",
              settings=(*MODEL, "gpus", "time_limit", "budget_usd", "budget_tokens", "data")):
     """Propose ideas for a topic. Each is checked against the literature, this machine (--time-limit: of a run) and the

@@ -25,6 +25,16 @@ MOST_LISTED, MOST_REVIEWS = 40, 12
 """Of what is matched in one question, and of the reviews of a paper."""
 
 
+class ListedAblation(Frozen):
+    """An ablation under an id of one question."""
+
+    id: str
+    name: str
+    ablated_part: str
+    action: Action
+    replacement: tuple[str, ...] = ()
+
+
 # --- planning -------------------------------------------------------------------------------------------------------
 
 
@@ -37,6 +47,8 @@ class PaperAblationsInputs(Frozen):
     contents: tuple[str, ...] = Field(default=(), max_length=200, description=(
         "for a planner that reads by section: every title, with its length"))
     requests_left: int = Field(default=0, description="how often more of the paper can be asked for")
+    plan: tuple[ListedAblation, ...] = Field(default=(), max_length=MOST_LISTED, description=(
+        "a list of ablations that somebody else made, to be held against the paper"))
 
 
 class AblatedPart(Frozen):
@@ -63,6 +75,16 @@ class WantedAblation(Frozen):
     probability: float = Field(ge=0, le=1, description="that the authors report it, or a reviewer asks for it")
 
 
+class Remark(Frozen):
+    """What the paper says to an ablation that somebody else planned."""
+
+    entry: str = Field(description="its id")
+    standing: Literal["missing", "there already", "no such part"] = Field(description=(
+        "missing: it would add something; there already: the paper reports it; no such part: the method has none"))
+    why: Words
+    quote: Quote = Field(default="", max_length=600)
+
+
 class PaperAblations(Frozen):
     """What is ablated, what carries a claim and is not, and what to ask for, best first."""
 
@@ -71,6 +93,8 @@ class PaperAblations(Frozen):
     reasoning: str = Field(default="", max_length=4000)
     parts: tuple[AblatedPart, ...] = Field(default=(), max_length=30)
     ablations: tuple[WantedAblation, ...] = Field(default=(), max_length=30)
+    remarks: tuple[Remark, ...] = Field(default=(), max_length=MOST_LISTED, description=(
+        "only where a plan is given: each of its entries exactly once"))
 
 
 def _wanted(inputs: PaperAblationsInputs, answer: PaperAblations) -> None:
@@ -80,6 +104,7 @@ def _wanted(inputs: PaperAblationsInputs, answer: PaperAblations) -> None:
         return
     if not answer.reasoning:
         raise ValueError("reasoning: say which parts carry the claims")
+    _each_once([one.id for one in inputs.plan], [one.entry for one in answer.remarks], "remarks")
     bare = [one.name for one in answer.ablations if one.action != "REMOVE" and not one.replacement]
     if bare:
         raise ValueError(f"ablations: {', '.join(bare)} need a replacement: what takes the part's place, or is added")
@@ -92,16 +117,6 @@ PAPER_ABLATIONS = Role("paper_ablations", PaperAblationsInputs, PaperAblations, 
 
 
 # --- judging a plan against the paper's own ablations -----------------------------------------------------------------
-
-
-class ListedAblation(Frozen):
-    """An ablation as judges see it, under an id of this one question."""
-
-    id: str
-    name: str
-    ablated_part: str
-    action: Action
-    replacement: tuple[str, ...] = ()
 
 
 class AblationMatchInputs(Frozen):
