@@ -114,8 +114,8 @@ class _Draft:
 
 def missing_ablations(asked: MissingAblations) -> int:
     if asked.view not in ("author", "reviewer"):
-        raise WrongUse(f"--as {asked.view!r}: give reviewer, which sees the whole paper, or author, which sees it up to "
-                       "its method")
+        raise WrongUse(f"--as {asked.view!r}: give reviewer, which sees the whole paper, or author, which sees it "
+                       "up to its method")
     if ((asked.gold or asked.reviews) and asked.plan is None) or (asked.gold and asked.reviews):
         raise WrongUse("--gold or --reviews score the list that --plan gives: give --plan and one of the two")
     if asked.until and asked.view != "author":
