@@ -142,9 +142,9 @@ def _check_invocation(words: list[str], capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_commands_in_the_readme_are_all_commands_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    named = set(re.findall(r"^\| `scientist (\w+)", (ROOT / "README.md").read_text(), flags=re.MULTILINE))
+    named = set(re.findall(r"^\| `scientist ([\w-]+)", (ROOT / "README.md").read_text(), flags=re.MULTILINE))
     main(["--help"])
-    listed = set(re.findall(r"^  (\w+)  ", capsys.readouterr().out.split("Commands:")[1], flags=re.MULTILINE))
+    listed = set(re.findall(r"^  ([\w-]+)  ", capsys.readouterr().out.split("Commands:")[1], flags=re.MULTILINE))
     assert named == listed
 
 
