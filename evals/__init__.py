@@ -5,6 +5,7 @@
     agreement     `scientist judge-agreement`: a judge's scores against people's (docs/agreement.md)
     judge_bias    `python -m evals.judge_bias`: what moves a judge's scores (docs/judge.md)
     ablatecell    `python -m evals.ablatecell.golden`: worked cases of reproduce-then-ablate (docs/repositories.md)
+    ablationbench `scientist missing-ablations`, `bench ablation`, `bench ablation-judge` (docs/ablationbench.md)
     injection     `python -m evals.injection`: papers that give their judge orders, made by `hostile` (docs/judge.md)
 
 The command line finds the commands of this package by name (`agent.cli.paper_commands`); nothing else imports it.

@@ -259,10 +259,10 @@ def lines(found: MissingReport) -> Iterator[Text | Table]:
     """What is ablated, what is not and carries a claim, then what is missing, best first."""
     yield line(f"{found.paper}, read by {found.model} as its {found.view}", "bold")
     there = [one for one in found.parts if one.part.ablated]
-    yield line(f"ablated already: {len(there)} parts" if there else "ablated already: nothing that was found", "bold")
+    yield line(f"ablated already: {len(there)}" if there else "ablated already: nothing that was found", "bold")
     yield from (_item(one.part.part, "", one.part.where or one.part.quote, one.quoted, "green") for one in there)
     never = [one for one in found.parts if not one.part.ablated]
-    yield line(f"never ablated: {len(never)} parts", "bold")
+    yield line(f"never ablated: {len(never)}", "bold")
     yield from (_item(one.part.part, one.part.claim, one.part.quote, one.quoted, "yellow") for one in never)
     yield line(f"missing, best first: {len(found.missing)}" if found.missing else "missing: none", "bold")
     for number, one in enumerate(found.missing, 1):

@@ -1,0 +1,119 @@
+"""`scientist missing-ablations`: what a person is shown of a draft and of their own list, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from agent import budget
+from agent.cli import main
+from evals.ablationbench.entries import read_plan
+from evals.ablationbench.scripted import scripted
+from models.backend import ModelRequest
+from models.roles.ablations import AblatedPart, PaperAblations, PaperAblationsInputs, Remark, WantedAblation
+from models.scripted import ScriptedModel
+from tests.evals.ablation_set import write_set
+
+HOSTILE = "\x1b[2Jgate [red]"
+
+
+def answer(inputs: PaperAblationsInputs) -> PaperAblations:
+    standing = ("missing", "there already", "no such part")
+    return PaperAblations(
+        reasoning="the gate carries the claim", remarks=tuple(Remark(
+            entry=one.id, standing=standing[at % 3], why="by its part") for at, one in enumerate(inputs.plan)),
+        parts=(AblatedPart(part="mixing gate", claim="it helps", quote="It reads the recent past with a light cell",
+                           ablated=True, where="Without the mixing gate the error is 9.6"),
+               AblatedPart(part=HOSTILE, claim="it remembers", quote="a memory of nine billion weeks", ablated=False)),
+        ablations=(WantedAblation(name="No memory", ablated_part="memory bank", action="REPLACE",
+                                  replacement=("a running mean",), metrics=("MAE",), claim="it remembers",
+                                  quote="mixes in what it has seen before", probability=0.4),))
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
+    judge = scripted()
+
+    def script(request: ModelRequest) -> BaseModel:
+        if isinstance(request.inputs, PaperAblationsInputs):
+            return answer(request.inputs)
+        return judge._script(request)  # pyright: ignore  the judge's part of the same script
+
+    made = ScriptedModel(script)
+    monkeypatch.setattr(budget, "open_backend", lambda settings: made)  # pyright: ignore
+    return made
+
+
+@pytest.fixture
+def draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return write_set(tmp_path / "set") / "papers" / "gate" / "paper.md"
+
+
+def asked(model: ScriptedModel) -> PaperAblationsInputs:
+    inputs = model.requests[0].inputs
+    assert isinstance(inputs, PaperAblationsInputs)
+    return inputs
+
+
+def test_a_draft_is_told_what_it_has_what_it_has_not_and_what_to_add(
+    draft: Path, model: ScriptedModel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["missing-ablations", str(draft), "--model", "any:thing", "--out", "wanted.jsonl"]) == 0
+    out = capsys.readouterr().out
+    assert "ablated already: 1\n" in out and "\u201cWithout the mixing gate the error is 9.6\u201d\n" in out
+    assert "never ablated: 1\n" in out and "nine billion weeks\u201d (not in the paper)" in out
+    assert "1. No memory: REPLACE memory bank by a running mean (asked for with probability 0.40)" in out
+    assert "tests: it remembers \u201cmixes in what it has seen before\u201d\n" in out and "\x1b" not in out
+    [wanted] = read_plan(Path("wanted.jsonl").read_text().splitlines()).entries
+    assert wanted.replacement == ("a running mean",) and "Hidden-gate" in asked(model).paper.text
+    assert asked(model).title == "The gate paper" and asked(model).abstract.startswith("It reads")
+
+
+def test_an_author_sees_no_more_than_the_method(
+    draft: Path, model: ScriptedModel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["missing-ablations", str(draft), "--as", "author", "--model", "any:thing", "--k", "3", "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert found["cut"] == ["3 Experiments", "4 Ablations"] and asked(model).most == 3
+    assert "Hidden-gate" not in asked(model).paper.text and "Seen-gate" in asked(model).paper.text
+    assert found["parts"][0]["quoted"] is False, "what is not shown cannot be quoted"
+    assert main(["missing-ablations", str(draft), "--as", "author", "--until", "Intro", "--model", "any:thing"]) == 0
+    assert "not shown to the author: 2 Method" in capsys.readouterr().out
+
+
+def test_a_list_of_ones_own_is_held_against_the_paper_and_scored(
+    draft: Path, model: ScriptedModel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = ("mixing gate", "memory bank", "the mixing gates")
+    Path("mine.jsonl").write_text("".join(json.dumps(
+        {"name": f"N{at}", "ablated_part": part, "action": "REMOVE"}) + "\n" for at, part in enumerate(parts)) + "{\n")
+    Path("gold.jsonl").write_text('{"name": "G", "ablated_part": "memory bank", "action": "REMOVE"}\n')
+    Path("review.txt").write_text("Well written. Please ablate the memory bank. I miss an ablation of the price.")
+    common = ["missing-ablations", str(draft), "--model", "any:thing", "--plan", "mine.jsonl"]
+    assert main([*common, "--gold", "gold.jsonl"]) == 0
+    out = capsys.readouterr().out
+    assert "e1 missing: by its part" in out and "e2 there already" in out and "twice: N2 = N0" in out
+    assert "not read: line 4: not JSON" in out
+    assert "against gold (1), judged by any:thing: precision 0.50, recall 1.00, F1 0.67; found of gold: yes" in out
+    assert main([*common, "--reviews", "review.txt", "--json"]) == 0
+    score = json.loads(capsys.readouterr().out)["score"]
+    assert (score["wanted"], score["precision"], score["recall"]) == (2, 0.5, 0.5)
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["none.md"], "there is no none.md"), (["{draft}", "--as", "editor"], "give reviewer"),
+    (["{draft}", "--gold", "{draft}"], "give --plan"), (["{draft}", "--until", "x"], "belongs to --as author"),
+    (["{draft}", "--plan", "none.jsonl"], "cannot read --plan"), (["{draft}", "--plan", "{draft}"], "not JSON"),
+    (["{draft}", "--as", "author", "--until", "zzz", "--model", "any:thing"], "no section with this in its title"),
+    (["{draft}"], "the offline model reads no papers")])
+def test_what_cannot_be_done_is_refused_in_one_line(
+    draft: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert main(["missing-ablations", *(word.format(draft=draft) for word in words)]) == 2
+    out, err = capsys.readouterr()
+    assert said in err and err.count("\n") == 1 and out == ""
