@@ -30,6 +30,7 @@ from models.client import Models
 from models.errors import BudgetSpent, ProviderDown
 from models.retry import Retry
 from record import prompts
+from record.campaign import SLOTS, place_in
 from record.events.running import Ended, SubjectsAsked
 from record.exchanges import SubjectDown, uses_of
 from record.fold.state import RunState
@@ -94,7 +95,8 @@ class Process:
             settings=self.settings.sandbox, cache=self.folder.cache,
             pretrained=provided(self.settings, self.folder, self.log.state),
             secret=files_of(sources_of(self.settings)), scorers=self.folder.scorers,
-            subjects=subjects_of(self.settings, self.folder.root))
+            subjects=subjects_of(self.settings, self.folder.root),
+            shared=self.settings.campaign and self.settings.campaign / SLOTS)
         if self.log.state.version == 1:  # a paper that is only written again needs none
             executor.packages = again(self.log.state.installed, self.folder.packages, self.settings.sandbox)
         repository: Repository | None = None
@@ -177,10 +179,17 @@ class Process:
                 self._take_up(replace(bench, search=override(state.started.settings, state.overrides).search))
 
         async def searched(stage: StageName) -> bool:
+            until = self.settings.until
+            if until is not None and STAGES.index(stage) > STAGES.index(until):
+                if await self.research.owed(stage):
+                    self.asked_by = f"the {until} stage is done, after which it was to stop"
+                return False
             return await self.research.stage(stage)
 
         async def tidied(step: Step) -> bool:
             await collect(self.folder, self.log)
+            if self.settings.campaign is not None and self.log.state.tests and self.log.state.campaign is None:
+                self.log.append(await asyncio.to_thread(place_in, self.settings.campaign, self.folder.root))
             if self.settings.subjects and (uses := uses_of(self.folder.root)) != self.log.state.subjects:
                 self.log.append(SubjectsAsked(uses=uses))
             return await step()

@@ -29,6 +29,7 @@ from agent.settings import Settings, override
 from models.errors import CatalogueError, ModelConfigError
 from models.failover import open_backend
 from record import control
+from record.campaign import is_campaign
 from record.errors import WrongUse
 from record.events import Event
 from record.events.papers import Rewriting
@@ -57,6 +58,7 @@ def start(
     """
     open_backend(settings.models)  # refuses an impossible model before anything is created
     check_budget(settings)
+    check_campaign(settings)
     isolation = describe_isolation(settings.sandbox)
     settings = pinned(settings)
     chosen = template.load(settings.paper.template)
@@ -103,6 +105,7 @@ def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
         return ending_of(state)[0]
     settings = override(state.started.settings, state.overrides | overrides)
     check_priced(settings)
+    check_campaign(settings)
     first = Resumed(settings=overrides, model=settings.models.called, isolation=describe_isolation(settings.sandbox),
                     machine=machine_of(settings.sandbox), template=_renamed(RunFolder(run), settings, overrides),
                     rate=rate_of(settings.sandbox, at_once=settings.search.num_workers, known=state.rate))
@@ -169,6 +172,13 @@ def _drive(
             raise
         finally:
             alerts.close()
+
+
+def check_campaign(settings: Settings) -> None:
+    """Refuse a run whose campaign is gone. Raises `WrongUse`."""
+    if settings.campaign is not None and not is_campaign(settings.campaign):
+        raise WrongUse(f"the run is one of a campaign, and there is none at {settings.campaign}: put it back there, or "
+                       "go on without: --set campaign=null")
 
 
 def as_yaml(settings: Settings) -> str:

@@ -48,7 +48,7 @@ FAMILIAR = {
     **SHORT_KEYS,
 }
 """Names that people know from AI-Scientist-v2 and AIDE, or that are shorter, and the keys they stand for."""
-PATHS = ("paper.bib", "paper.papers", "context", "keys", "code.repository", "code.truth")
+PATHS = ("paper.bib", "paper.papers", "context", "campaign", "keys", "code.repository", "code.truth")
 """Keys that hold a path: relative to the configuration file they stand in, otherwise to the working directory."""
 NAMED = ("models.prices", "code.mounts", "code.env", "code.packages")
 """Keys that hold a mapping by names of the user's own, which may have dots in them."""
@@ -103,6 +103,10 @@ class Settings(Frozen):
     data: tuple[DataSpec, ...] = Field(default=(), description="datasets of your own (docs/data.md); flag --data")
     context: Path | None = Field(
         default=None, description="a folder of papers (PDF) and notes, read before all else; flag --context")
+    until: Literal["preliminary", "tuning", "agenda"] | None = Field(
+        default=None, description="the run stops once this stage and its replicates are done, and can be resumed")
+    campaign: Path | None = Field(
+        default=None, description="the campaign that the run is one of, whose slots it shares (docs/campaigns.md)")
     keys: Path | None = Field(
         default=None, description="a folder whose .env holds keys of providers, also when the run is taken up again; "
                                   "None: the configuration file's own, where that has one")
@@ -151,6 +155,11 @@ def override(recorded: Mapping[str, Any], flags: Mapping[str, Any]) -> Settings:
     Raises: `SettingsError`.
     """
     return _with_keys(_built(recorded, [("on the command line", flags, Path())]))
+
+
+def with_file(settings: Settings, path: Path) -> Settings:
+    """Settings with some replaced by those of a YAML file. Raises `SettingsError`."""
+    return _built(settings.model_dump(mode="json"), [(f"in {path}", read_config(path, os.environ), path.parent)])
 
 
 def _with_keys(settings: Settings) -> Settings:

@@ -36,7 +36,10 @@ from sandbox.untrusted import BadFile, remove
 from sandbox.workspace import CELLS, KERNELS, copy_arm, copy_view, mounted
 
 
-async def measure_cells(job: Job, runner: Runner, hold: Hold, repository: Repository | None = None) -> Outcome:
+async def measure_cells(
+    job: Job, runner: Runner, hold: Hold, repository: Repository | None = None, *,
+    give_way: Callable[[], bool] = lambda: False,
+) -> Outcome:
     """What came of a job of cells, in kernels or as commands of a repository. Raises `ExecutorError`, `TooLate`."""
     folder = job.folder.absolute()
     job = replace(job, folder=folder)
@@ -50,7 +53,7 @@ async def measure_cells(job: Job, runner: Runner, hold: Hold, repository: Reposi
         return CommandWorker(repository, runner, job, live, next(numbers), alone=alone)
 
     try:
-        crew = Crew(job, runner.slots, hold, worker, memory_gb=runner.slot_gb)
+        crew = Crew(job, runner.slots, hold, worker, memory_gb=runner.slot_gb, give_way=give_way)
         schedule = await crew.measure()
         shutil.rmtree(folder / KERNELS, ignore_errors=True)
         outcome = await asyncio.to_thread(assemble, job, schedule, runner.collector)

@@ -51,6 +51,8 @@ class Crew:
     """Of a slot: cells that need more are measured alone."""
     start_seconds: float | None = None
     """What another worker costs; by default `sandbox.cells.START_SECONDS`."""
+    give_way: Callable[[], bool] = lambda: False
+    """Whether a worker is to give its slot to others between two cells, and wait for one again."""
     _begun: bool = False
     _at_work: int = 0
     """Workers that hold a slot."""
@@ -94,11 +96,19 @@ class Crew:
 
     def _join(self, schedule: Schedule, *, alone: bool, apart: bool) -> asyncio.Task[None]:
         async def held() -> None:
-            await self.hold(lambda: self._work(schedule, alone=alone, apart=apart), alone=alone)
+            gave_way = True
+
+            async def work() -> None:
+                nonlocal gave_way
+                gave_way = await self._work(schedule, alone=alone, apart=apart)
+
+            while gave_way:
+                await self.hold(work, alone=alone)
 
         return asyncio.create_task(held(), name=f"worker of {self.job.name}")
 
-    async def _work(self, schedule: Schedule, *, alone: bool, apart: bool) -> None:
+    async def _work(self, schedule: Schedule, *, alone: bool, apart: bool) -> bool:
+        """Measure until there is nothing to begin, or, True, the slot is given to others."""
         if not self._begun:
             if self.job.late():
                 raise TooLate(self.job.name)
@@ -116,6 +126,9 @@ class Crew:
                 finally:
                     schedule.dropped(cell)
                 schedule.ended(cell, ran, folder, alone=alone)
+                if schedule.waiting and self.give_way():
+                    return True
+            return False
         finally:
             self._at_work -= 1
             with suppress(asyncio.CancelledError):

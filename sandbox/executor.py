@@ -22,7 +22,7 @@ from sandbox.isolation.limits import limits_of, room_of
 from sandbox.isolation.mounts import KernelConfig
 from sandbox.isolation.probe import isolation_of
 from sandbox.isolation.scratch import sweep
-from sandbox.job import Job, Outcome, Slots
+from sandbox.job import Job, Outcome
 from sandbox.monitor import Meter, Usage
 from sandbox.packages.store import Overlay
 from sandbox.pool import Pool
@@ -33,6 +33,7 @@ from sandbox.scorer_tasks import tasks_of
 from sandbox.scorers import read_frozen
 from sandbox.scoring import read_sealed
 from sandbox.settings import SandboxSettings
+from sandbox.slots import Slots
 from sandbox.subjects import Subjects
 
 T = TypeVar("T")
@@ -45,13 +46,14 @@ class LocalExecutor:
     maps `OWNER/NAME@REVISION` to what `sandbox.pretrained.provide` wrote. Raises `ExecutorError`, and `GpuError` where
     the settings want a GPU and there is none, `IsolationError` where they want a sandbox that cannot be had; `gpus` are
     the leases to use instead of those of this machine. `secret` are files that isolated code never sees; `scorers`
-    holds what `sandbox.scorers.freeze` wrote.
+    holds what `sandbox.scorers.freeze` wrote. With `shared`, slots are those of a folder that several runs share.
     """
 
     def __init__(
         self, slots: int, views: Path, *, labels: Path, settings: SandboxSettings, cache: Path,
         gpus: GpuLeases | None = None, pretrained: Mapping[str, Path] | None = None,
         secret: Iterable[Path] = (), scorers: Path | None = None, subjects: Subjects | None = None,
+        shared: Path | None = None,
     ) -> None:
         one_at_a_time()  # what code left is read in several threads
         self.slots = slots
@@ -70,7 +72,7 @@ class LocalExecutor:
         self._gpus = gpus or open_leases(settings, cuda_visible_devices())
         models = {name: str(path.absolute()) for name, path in (pretrained or {}).items()}
         self._pool = Pool(config, views=views, readable=map(Path, models.values()))
-        self._gate = Slots(slots)
+        self._gate = Slots(slots, shared)
         self._runner = Runner(
             slots, config, views, scorers=scorers, pretrained=models, gpus=self._gpus, pool=self._pool,
             collector=Collector(labels, config.cache, settings.artifact_bytes, self.grade),
@@ -111,7 +113,8 @@ class LocalExecutor:
 
     async def run(self, job: Job) -> Outcome:
         if job.cells:
-            return await measure_cells(job, self._runner, self._held, self.repository if CODE in job.source else None)
+            repository = self.repository if CODE in job.source else None
+            return await measure_cells(job, self._runner, self._held, repository, give_way=self._gate.give_way)
         if (job.most_needed().memory_gb or 0.0) > self._runner.slot_gb:
             job = replace(job, alone=True)
         return await self._held(lambda: self._runner.run(job), alone=job.alone)

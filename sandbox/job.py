@@ -6,9 +6,7 @@ broken executor raises (`ExecutorError`). `Slots` decide who runs now, and who i
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -18,7 +16,6 @@ from record.nouns.data import Measurement, Needs
 from record.nouns.figures import Figure
 from record.nouns.nodes import Failure
 from record.nouns.tuning import Setting
-from sandbox.errors import ExecutorError
 
 
 class TooLate(Exception):
@@ -249,31 +246,3 @@ class Executor(Protocol):
         """Kill what still runs; idempotent."""
         ...
 
-
-class Slots:
-    """Lets in `count` at a time, in the order in which they came.
-
-    A caller that wants to be alone waits until all slots are free; later callers wait behind it, so it never starves.
-    Nobody may ask for a second slot while holding one.
-    """
-
-    def __init__(self, count: int) -> None:
-        if count < 1:
-            raise ExecutorError(f"an executor needs at least one slot, not {count}")
-        self.count = count
-        self._free = asyncio.Semaphore(count)
-        self._queue = asyncio.Lock()
-
-    @asynccontextmanager
-    async def hold(self, *, alone: bool = False) -> AsyncGenerator[None]:
-        """Holds a slot while inside; with `alone`, all of them."""
-        taken = 0
-        try:
-            async with self._queue:
-                while taken < (self.count if alone else 1):
-                    await self._free.acquire()
-                    taken += 1
-            yield
-        finally:
-            for _ in range(taken):
-                self._free.release()

@@ -20,7 +20,8 @@ from sandbox.crew import Crew
 from sandbox.errors import ExecutorError, GpuError
 from sandbox.failures import from_timeout
 from sandbox.gpus import Device
-from sandbox.job import CellOutcome, Job, Outcome, Progress, Slots, TooLate, Watch
+from sandbox.job import CellOutcome, Job, Outcome, Progress, TooLate, Watch
+from sandbox.slots import Slots
 from sandbox.workspace import CELLS
 
 CellScript = Callable[[Job, Cell], tuple[float, CellOutcome]]

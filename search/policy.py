@@ -166,6 +166,17 @@ def expansion(view: View, kind: NodeKind, parent: Node | None) -> Expand:
                   arm=arm, seed=view.seed)
 
 
+@dataclass(frozen=True)
+class Owed:
+    """What settled stages still owe, and no search: replicates, aggregates, reports."""
+
+    settings: SearchSettings
+
+    def pick(self, view: View, rng: Random) -> Action:
+        due = owed(view, self.settings)
+        return due or (Wait() if view.busy else End(reason="what the stages before owed is done"))
+
+
 LATE_DEBUGS = 1
 """Debug attempts of an ablation that was asked for after the draft, and fails: its claims wait."""
 

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import floor, inf, isfinite
-from statistics import stdev
+from statistics import fmean, stdev
 
+from record.campaign import Prospect
 from record.claims.decisions import effect_values, n_planned, run_of
 from record.claims.means import LEVEL, MINIMUM_REPLICATES, winner
 from record.estimands import EstimandError, Gap
 from record.events.searching import Locked
 from record.fold.state import RunState
-from record.nouns.decisions import Expand, Work, summary_of
+from record.nouns.decisions import Expand, Seen, Work, summary_of
 from record.nouns.nodes import STAGES, Node, StageName
 from search.settings import SearchSettings
 from search.tree import View, view_of
@@ -91,6 +92,20 @@ def fresh(view: View, settings: SearchSettings) -> int:
     if not first or view.spent:
         return first
     return min(max(first, settings.max_seeds), max((first, *wanted(view).values())))
+
+
+def prospect_of(state: RunState, settings: SearchSettings) -> Prospect:
+    """What the replicates so far say of the seeds that a run's claim asks for, and of their time; no value counts."""
+    plan, stage = state.data_plan, state.stage
+    asked = [one for one in plan.hypotheses if one.confirmatory] if plan is not None else []
+    if not asked or stage is None:
+        return Prospect(name="", why="its plan has no claim to be confirmed" if stage else "nothing was planned")
+    view = view_of(state, stage, Seen(also=tuple(sorted(state.finished))), settings=settings)
+    runs = [one.attempts[-1].seconds for one in pilot(view) if one.status == "good" and one.attempts]
+    found = wanted(view)
+    why = "" if found else "its replicates measured nothing of its claim" if runs else "no replicate of a prototype ran"
+    return Prospect(name="", wanted=found, hypotheses=len(asked), why=why, seconds=fmean(runs) if runs else 0.0,
+                    seeds=max(settings.max_seeds, settings.seeds("agenda")))
 
 
 def lock_of(state: RunState, settings: SearchSettings, *, left: float = inf) -> Locked | None:

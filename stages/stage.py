@@ -14,7 +14,7 @@ from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, summa
 from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, StageName
 from record.source import difference
 from search.limits import Limits, Refusal, Room, too_late
-from search.policy import MissingAblations, policy_of
+from search.policy import MissingAblations, Owed, policy_of
 from search.replication import lock_of, unsettled
 from search.scheduler import Freed, Scheduler
 from search.settings import STAGE_SHARE
@@ -83,6 +83,13 @@ class Research:
             recorder=bench.recorder, policy=policy, perform=self._perform, settings=bench.search,
             signals=bench.signals, earliest=k, settle=lambda: note_time(bench))
         return await late.carry_out("ablation") is not None
+
+    async def owed(self, stage: StageName) -> bool:
+        """Do what the stages before `stage` owe, without its search; False when the run was asked to stop."""
+        bench = self.bench
+        late = Scheduler(recorder=bench.recorder, policy=Owed(bench.search), perform=self._perform,
+                         settings=bench.search, signals=bench.signals, room=room_of(bench), settle=self._settle_again)
+        return await late.carry_out(stage) is not None
 
     async def close(self) -> None:
         """Cancel what is under way; a resumed run begins it again. Idempotent."""

@@ -26,6 +26,9 @@ app = typer.Typer(
     rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},
     help="From a research idea to a paper whose every number was measured.", epilog=EXIT_CODES)
 
+queue = typer.Typer(help="Add ideas to a campaign, and show them.")
+app.add_typer(queue, name="queue")
+
 
 @app.callback(invoke_without_command=True)
 def scientist(
@@ -65,6 +68,37 @@ class Resume(Command, to=app, work="agent.cli.run:resume", settings=RUN):
     """Continue a run where it stopped; finished work is not repeated. Changed settings are recorded."""
 
     run: RunPath
+
+
+class Campaign(Command, to=app, work="agent.cli.campaign:campaign",
+               settings=(*RUN, "seed", "bib", "papers", "template", "data", "context", *CODE)):
+    """Run many ideas under one budget and time limit, some at a time (docs/campaigns.md). Go on with it: resume."""
+
+    ideas: Annotated[list[Path] | None, Argument(
+        metavar="IDEAS...", help="Files of ideas (JSON), or folders of such files.")] = None
+    out: Annotated[Path, Option(help="The campaign's folder, which is made.")]
+    topic: Annotated[list[Path] | None, Option(
+        metavar="FILE|DIR", help="A topic to find ideas for, or a folder of them, as MLR-Bench's tasks/.")] = None
+    count: Annotated[int, Option("-n", "--count", help="With --topic: how many ideas for each.")] = 1
+    parallel: Annotated[int | None, Option(min=1, help="Runs at the same time; default: --workers.")] = None
+    keep: Annotated[int | None, Option(
+        min=1, help="How many go on after the preliminary stage: those that decide most an hour.")] = None
+    config: Config = None
+    json: AsJson = False
+
+
+class QueueAdd(Command, to=queue, name="add", work="agent.cli.campaign:queue_add"):
+    """Add ideas to a campaign, also to one that is running."""
+
+    campaign: Annotated[Path, Argument(metavar="CAMPAIGN", help="The folder of a campaign.")]
+    ideas: Annotated[list[Path], Argument(metavar="IDEAS...", help="Files of ideas, or folders of such files.")]
+
+
+class QueueList(Command, to=queue, name="list", work="agent.cli.campaign:queue_list"):
+    """Show the ideas of a campaign and how they stand."""
+
+    campaign: Annotated[Path, Argument(metavar="CAMPAIGN", help="The folder of a campaign.")]
+    json: AsJson = False
 
 
 class Branch(Command, to=app, work="agent.cli.branch:branch", settings=RUN):

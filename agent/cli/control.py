@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from agent.cli import campaign
 from agent.cli.commands import Amend, Kill, Mark, Note, Pause, Stop
 from agent.cli.edge import DONE
 from agent.cli.status import events_of, state_of
@@ -12,6 +13,7 @@ from agent.plans import read_plan
 from inspector.follow import process_on
 from inspector.text import plain, short
 from inspector.tree import node_limit
+from record.campaign import is_campaign
 from record.control import refused, send, user
 from record.errors import WrongUse
 from record.events.running import Commanded
@@ -25,6 +27,8 @@ POLL = 0.05
 
 def steer(asked: Stop | Pause | Kill | Mark | Note | Amend) -> int:
     match asked:
+        case Stop() if is_campaign(asked.run):
+            return campaign.stop(asked.run)
         case Stop():
             events_of(asked.run)  # refused where it is none
             if process_on(asked.run) is None:  # which is what was asked for

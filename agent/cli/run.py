@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from agent.budget import check_priced, models_of
+from agent.cli import campaign
 from agent.cli.checks import (
     check,
     check_gpus,
@@ -42,6 +43,7 @@ from inspector.render import ahead_text, print_lines, status_lines, tree_lines
 from inspector.status import status_in
 from inspector.tree import tree_of
 from models.roles.ideation import IDEA_OF
+from record.campaign import is_campaign
 from record.errors import WrongUse
 from record.events import Event
 from record.events.running import Commanded
@@ -98,6 +100,10 @@ def run(asked: Run) -> int:
 
 def resume(asked: Resume) -> int:
     run, flags = asked.run, asked.flags
+    if is_campaign(run):
+        if flags:
+            raise WrongUse("the settings of a campaign are fixed when it begins: resume it without others")
+        return campaign.work_on(run)
     state = state_of(run)
     if state.started is None:
         raise WrongUse(f"{run} was cut off before it began: start it again with 'scientist run'")

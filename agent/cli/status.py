@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from agent.cli import campaign
 from agent.cli.commands import Logs, Status, Tree, View, Why
 from agent.cli.edge import DONE, until_reader_gone
 from agent.cli.shown import answer, first, line
@@ -26,6 +27,7 @@ from inspector.text import duration, plain
 from inspector.tree import branch_text, tree_of
 from inspector.why import ErrorCount, why_of
 from inspector.why import Why as Reasons
+from record.campaign import is_campaign
 from record.claims.differences import Difference
 from record.errors import WrongUse
 from record.events import Event
@@ -56,6 +58,8 @@ def state_of(path: Path) -> RunState:
 
 
 def status(asked: Status) -> int:
+    if is_campaign(asked.run):
+        return campaign.shown(asked.run, json=asked.json)
     events, run = events_of(asked.run), asked.run
     found = status_of(str(run), events, process_on(run), now=time.time(), last=8, folder=run)
     found = found.model_copy(update={"ahead": ahead_of(fold(events))})

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import ceil, inf, sqrt
 from statistics import fmean, stdev
+from types import MappingProxyType
 from typing import NamedTuple
 
 from record.claims.means import (
@@ -75,10 +76,11 @@ def measured_of(one: Hypothesis) -> tuple[Effect, ...]:
     return (*one.effects, *one.alternatives, *rival)
 
 
-def decisions(state: RunState) -> tuple[Decision, ...]:
+def decisions(state: RunState, levels: Mapping[str, float] | None = None) -> tuple[Decision, ...]:
     """Every hypothesis of the plan in order; on test data once it is scored, before that a preview on validation.
 
-    All of them are exploratory in a branch of a run whose test data were scored before.
+    All of them are exploratory in a branch of a run whose test data were scored before. `levels`, by hypothesis: at
+    which each is looked at, where a family is larger than the run.
     """
     plan = state.data_plan
     if plan is None or not plan.hypotheses:
@@ -89,7 +91,17 @@ def decisions(state: RunState) -> tuple[Decision, ...]:
     nodes, fresh = deciding_nodes(state)
     tested = any(node.id in state.tests for node in nodes)
     return decide(plan, [run_of(node, state.tests.get(node.id, ()) if tested else None) for node in nodes],
-                  confirmed=tested and fresh, sampled=partial(_sampled, state))
+                  confirmed=tested and fresh, sampled=partial(_sampled, state), levels=levels or {})
+
+
+def decided_together(states: Mapping[str, RunState]) -> dict[str, tuple[Decision, ...]]:
+    """The decisions of several runs, those that are confirmed at levels that Holm's correction leaves over all runs."""
+    alone = {name: decisions(state) for name, state in states.items()}
+    asked = [(name, one) for name, every in alone.items() for one in every if one.confirmed]
+    levels: dict[str, dict[str, float]] = {}
+    for (name, one), level in zip(asked, holm_levels([one.p for _, one in asked]), strict=True):
+        levels.setdefault(name, {})[one.hypothesis.id] = level
+    return {name: decisions(state, levels[name]) if name in levels else alone[name] for name, state in states.items()}
 
 
 def deciding_nodes(state: RunState) -> tuple[list[Node], bool]:
@@ -118,14 +130,15 @@ def _sampled(state: RunState, key: str, runs: int) -> float | None:
 
 def decide(
     plan: DataPlan, runs: Sequence[Run], *, confirmed: bool, sampled: Sampled = lambda key, runs: None,
+    levels: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[Decision, ...]:
     """What these runs say of every hypothesis of a plan."""
     measured = {one.id: [_part(plan, one, effect, runs, number, sampled)
                          for number, effect in enumerate(measured_of(one))] for one in plan.hypotheses}
     asked = [one for one in plan.hypotheses if one.confirmatory]
     found = {one.id: _p(measured[one.id][:len(one.effects)]) for one in plan.hypotheses}
-    levels = holm_levels([found[one.id] for one in asked])
-    level_of = {one.id: level for one, level in zip(asked, levels, strict=True)}
+    own = holm_levels([found[one.id] for one in asked])
+    level_of = {one.id: level for one, level in zip(asked, own, strict=True)} | dict(levels)
     return tuple(_decision(one, measured[one.id], found[one.id], level_of.get(one.id, LEVEL),
                            family=len(asked) if one.confirmatory else 1,
                            confirmed=confirmed and one.confirmatory) for one in plan.hypotheses)

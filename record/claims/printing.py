@@ -116,6 +116,9 @@ def setups(state: RunState) -> dict[str, str]:
     for one in anchored(state.data_plan, ()):
         texts |= {f"{one.key}.value": f"{one.anchor.value:g}", f"{one.key}.tolerance": f"{one.anchor.tolerance:g}",
                   f"{one.key}.source": re.sub(r"[\\{}$]", "", one.anchor.source)}
+    if state.campaign is not None:
+        texts["campaign.ideas"] = str(state.campaign.ideas)
+        texts |= {f"campaign.tests.{name}": str(uses) for name, uses in state.campaign.tests.items()}
     texts["run.nodes"] = str(sum(
         node.kind not in ("replicate", "trial", "aggregate", "rung") for node in state.nodes.values()))
     texts["run.executions"] = str(sum(len(node.attempts) for node in state.nodes.values()))

@@ -146,8 +146,16 @@ class SubjectsAsked(Frozen):
     uses: tuple[SubjectUse, ...]
 
 
+class InCampaign(Frozen):
+    """How many studies this one is one of, once its test data were scored (`record.campaign`)."""
+
+    type: Literal["in_campaign"] = "in_campaign"
+    ideas: int = Field(description="of the campaign, with those that failed or were set aside")
+    tests: dict[str, int] = Field(default_factory=dict, description="dataset -> others that scored its test split")
+
+
 RunEvent = (Started | Resumed | Branched | Commanded | Unheeded | Limited | Paused | Recovered | Collected
-            | SubjectsAsked | Ended)
+            | SubjectsAsked | InCampaign | Ended)
 
 
 class Answered(Frozen):

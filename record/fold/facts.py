@@ -244,6 +244,7 @@ class Facts:
     freed: int = 0
     """Bytes that were freed in this run with it."""
     subjects: tuple[SubjectUse, ...] = ()
+    campaign: running.InCampaign | None = None
     """What experiments asked language models, up to the last step outside the search."""
     limited: str | None = None
     outage: running.Paused | None = None

@@ -43,6 +43,8 @@ def apply_process(state: RunState, event: running.RunEvent, at: float) -> None:
             _collected(state, event)
         case running.SubjectsAsked():
             state.subjects = event.uses
+        case running.InCampaign():
+            state.campaign = event
 
 
 def add_model(state: RunState, model: str) -> None:

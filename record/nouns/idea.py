@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -82,6 +83,26 @@ class IdeaError(WrongUse):
 
 def read_idea(path: Path, index: int | None = None) -> Idea:
     """The idea of a file; of several, the one at `index` (from 0). Raises `IdeaError`."""
+    ideas = _in_file(path)
+    if index is None and len(ideas) > 1:
+        raise IdeaError(f"{path} holds {len(ideas)} ideas: choose one with --idea-idx ({_names(ideas)})")
+    position = index or 0
+    if not 0 <= position < len(ideas):
+        raise IdeaError(f"--idea-idx {position} is not in {path}, which holds {len(ideas)} ({_names(ideas)})")
+    return _idea(ideas[position], str(path) if len(ideas) == 1 else f"{path}, idea {position}")
+
+
+def read_ideas(path: Path) -> Iterator[Idea | IdeaError]:
+    """Every idea of a file, or what is wrong with it. Raises `IdeaError` where the file cannot be read."""
+    ideas = _in_file(path)
+    for position, one in enumerate(ideas):
+        try:
+            yield _idea(one, str(path) if len(ideas) == 1 else f"{path}, idea {position}")
+        except IdeaError as error:
+            yield error
+
+
+def _in_file(path: Path) -> list[Any]:
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -91,15 +112,13 @@ def read_idea(path: Path, index: int | None = None) -> Idea:
     ideas = cast("list[Any]", content) if isinstance(content, list) else [content]
     if not ideas:
         raise IdeaError(f"{path} is an empty list: it must hold at least one idea, with Name, Title and Experiments")
-    if index is None and len(ideas) > 1:
-        raise IdeaError(f"{path} holds {len(ideas)} ideas: choose one with --idea-idx ({_names(ideas)})")
-    position = index or 0
-    if not 0 <= position < len(ideas):
-        raise IdeaError(f"--idea-idx {position} is not in {path}, which holds {len(ideas)} ({_names(ideas)})")
+    return ideas
+
+
+def _idea(raw: Any, where: str) -> Idea:
     try:
-        return Idea.model_validate(_fields(ideas[position]))
+        return Idea.model_validate(_fields(raw))
     except (ValueError, IdeaError) as error:
-        where = str(path) if len(ideas) == 1 else f"{path}, idea {position}"
         why = f"{error}"
         if isinstance(error, ValidationError):
             first = error.errors()[0]

@@ -79,7 +79,7 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
                    for one in drafts.values()],
         "limited": state.limited or "", "tuning": account_of(state), "parity": parity_of(state),
         # the judge comes after the paper; of an earlier writing it is not this paper's
-        "subjects": state.subjects,
+        "subjects": state.subjects, "campaign": state.campaign,
         "cost": [_cost(role, used) for role, used in sorted(state.usage.items()) if role != "judge"],
         # set aside for calls that a kill cut off, or that failed with an open bill
         "lost_usd": round(sum((one.usd for one in state.lost.values()), 0.0), 6),

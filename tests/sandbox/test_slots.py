@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.errors import ExecutorError
-from sandbox.job import Slots
+from sandbox.slots import Slots
 
 
 class Visitors:
