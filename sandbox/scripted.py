@@ -53,7 +53,7 @@ class ScriptedExecutor:
     def __init__(
         self, script: Callable[[Job], tuple[float, Outcome]] = no_scripts, *, slots: int = 1,
         watch_seconds: float = 5.0, cell: CellScript = no_cells, start_seconds: float | None = None,
-        memory_gb: float = math.inf,
+        memory_gb: float = math.inf, shared: Path | None = None,
     ) -> None:
         self.slots, self._memory_gb = slots, memory_gb
         self.device = "cpu"
@@ -68,14 +68,14 @@ class ScriptedExecutor:
         self._cell = cell
         self._start_seconds = start_seconds
         self._watch_seconds = watch_seconds
-        self._gate = Slots(slots)
+        self._gate = Slots(slots, shared)
         self._closed = asyncio.Event()
         self._holding = 0
 
     async def run(self, job: Job) -> Outcome:
         if job.cells:
             crew = Crew(job, self.slots, self._held, lambda _: _CellWorker(self, job),
-                        memory_gb=self._memory_gb, start_seconds=self._start_seconds)
+                        memory_gb=self._memory_gb, start_seconds=self._start_seconds, give_way=self._gate.give_way)
             return _put_together(await crew.measure())
         async with self._gate.hold(alone=job.alone):
             if job.late():

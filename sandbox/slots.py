@@ -36,6 +36,7 @@ class Slots:
         self._free = asyncio.Semaphore(self.count)
         self._queue = asyncio.Lock()
         self._held = 0
+        self._who = f"{os.getpid()}-{id(self)}"
 
     @asynccontextmanager
     async def hold(self, *, alone: bool = False) -> AsyncGenerator[None]:
@@ -69,8 +70,8 @@ class Slots:
             text = (self._shared / DOOR).read_text()
         except OSError:
             return False
-        pid, _, held = text.partition(" ")
-        return pid != str(os.getpid()) and held.isdigit() and int(held) < self._held - 1
+        who, _, held = text.partition(" ")
+        return who != self._who and held.isdigit() and int(held) < self._held - 1
 
     def _files(self) -> list[Path]:
         assert self._shared is not None
@@ -89,7 +90,7 @@ class Slots:
             while (file := _lock(self._shared / DOOR, door)) is None:
                 await asyncio.sleep(POLL * (1 + self._held))
             os.ftruncate(file, 0)
-            os.pwrite(file, f"{os.getpid()} {self._held}".encode(), 0)
+            os.pwrite(file, f"{self._who} {self._held}".encode(), 0)
             missing = self._files()
             while missing:
                 free = next((one for one in missing if _lock(one, locks) is not None), None)

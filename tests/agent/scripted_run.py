@@ -1,58 +1,81 @@
 """A program that is called as `scientist` is, and behaves as the first word of an idea's title says: a run in short.
 
-done: spends three quarters of its budget and is released; dies: is killed by itself, twice, and then done; away: its
-model is away each time; slow: works two seconds.
+done: answers six calls that cost an eighth of its budget each, and is released; dies: kills itself in its second call
+and in its fourth, and goes on when resumed; away: its model is away each time; slow: as done, in a second; fault:
+ends by a fault of the program. An answer that is committed is not asked again, as in a real run.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-from record.events.running import Ended, Resumed, Started
+from agent.settings import from_assignments
+from record.events.running import Answered, Ended, Reserved, Resumed, Started
 from record.folder import RunFolder
 from record.log import EventLog
-from record.nouns.idea import Idea, read_idea
+from record.nouns.decisions import CallKey, Spending, Usage
+from record.nouns.idea import read_idea
 from record.reading import read_state
+
+CALLS = 6
 
 
 def main(words: list[str]) -> int:
     command, given = words[0], dict(zip(words[1::2], words[2::2], strict=False))
-    limits = dict(word.split("=", 1) for word in words if "=" in word)
+    limits = from_assignments(after for before, after in itertools.pairwise(words) if before == "--set")
+    first: Started | Resumed
     if command == "run":
         idea = read_idea(Path(given["--idea"]))
         folder = Path(given["--runs"]) / given["--name"]
         RunFolder(folder).create()
-        first: Started | Resumed = Started(idea=idea, settings={}, seed=0, version="0", model="scripted")
+        first = Started(idea=idea, settings={}, seed=0, version="0", model="scripted")
     else:
         folder = Path(words[1])
         started = read_state(folder).started
         assert started is not None
         idea, first = started.idea, Resumed(settings={}, model="scripted")
-    with open(folder.parent.parent / "begun.jsonl", "a") as file:
-        file.write(json.dumps([folder.name, command, time.time(), limits]) + "\n")
+    told = folder.parent.parent / "told.jsonl"
+    tell(told, folder, command, limits)
     log = EventLog(folder / "run.db")
     log.append(first)
-    code = ended_with(idea, folder)
-    log.append(Ended(exit_code=code, reason="" if code == 0 else "the model is away"))
+    how = idea.title.split()[0]
+    code = 130 if how == "away" else 1 if how == "fault" else answered(log, how, limits, told, folder)
+    log.append(Ended(exit_code=code, reason={0: "", 1: "the same fault came three times"}.get(code, "model is away")))
     log.close()
-    with open(folder.parent.parent / "ended.jsonl", "a") as file:
-        file.write(json.dumps([folder.name, time.time()]) + "\n")
+    tell(told, folder, "ended", {"code": code})
     return code
 
 
-def ended_with(idea: Idea, folder: Path) -> int:
-    how = idea.title.split()[0]
-    times = sum(1 for line in (folder.parent.parent / "begun.jsonl").read_text().splitlines()
-                if json.loads(line)[0] == folder.name)
-    if how == "dies" and times < 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(2.0 if how == "slow" else 0.2)
-    return 130 if how == "away" else 0
+def answered(log: EventLog, how: str, limits: dict[str, Any], told: Path, folder: Path) -> int:
+    """Ask what was not answered before; each call sets aside what it may cost, as real ones do."""
+    cap = float(limits.get("budget.usd", 1.0))
+    for number in range(CALLS):
+        key = CallKey(decision=number, attempt=0, role="code", ordinal=0)
+        if key in log.state.answers:
+            continue
+        if log.state.spent.usd + cap / 8 > cap:
+            return 3
+        tell(told, folder, "asked", {"number": number})
+        log.append(Reserved(k=number, name=str(key), spending=Spending(usd=cap / 8)))
+        time.sleep(0.2 if how == "slow" else 0.02)
+        if how == "dies" and number in (1, 3) and f"died{number}" not in (died := told.read_text()):
+            tell(told, folder, f"died{number}", {"before": len(died)})
+            os.kill(os.getpid(), signal.SIGKILL)
+        log.append(Answered(key=key, request_sha256="", model="scripted", answer={}, usage=Usage(usd=cap / 8),
+                            seconds=0.0))
+    return 0
+
+
+def tell(file: Path, folder: Path, what: str, more: dict[str, Any]) -> None:
+    with open(file, "a") as out:
+        out.write(json.dumps({"run": folder.name, "what": what, "at": time.time(), **more}) + "\n")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def job_of(cells: tuple[Cell, ...], folder: Path, *, timeout: float = 1000.0) ->
 
 def executor_of(
     seconds: Mapping[str, float], *, slots: int = 1, memory_gb: float = math.inf,
-    failures: Mapping[str, Failure] | None = None,
+    failures: Mapping[str, Failure] | None = None, shared: Path | None = None,
 ) -> ScriptedExecutor:
     """Each cell takes what its arm takes, in `UNIT`; `failures` are by the name of the cell."""
     def script(job: Job, one: Cell) -> tuple[float, CellOutcome]:
@@ -50,7 +50,8 @@ def executor_of(
     def plain(job: Job) -> tuple[float, Outcome]:
         raise ExecutorError("none of these jobs is a plain script")
 
-    return ScriptedExecutor(plain, slots=slots, cell=script, start_seconds=UNIT, memory_gb=memory_gb)
+    return ScriptedExecutor(plain, slots=slots, cell=script, start_seconds=UNIT, memory_gb=memory_gb,
+                            shared=shared)
 
 
 def run(executor: ScriptedExecutor, job: Job) -> tuple[Outcome, list[str]]:
@@ -255,3 +256,19 @@ def test_hours_are_the_limit_of_a_cell(tmp_path: Path) -> None:
     outcome, _ = run(executor_of({"a": 9, "b": 9}), replace(job_of(study("ab", "1"), tmp_path), needs=needs))
     assert became(outcome) == {"a@1": "failed", "b@1": "measured"}
     assert outcome.cells[0].why.startswith("timeout")
+
+
+async def test_a_long_study_gives_way_to_another_run_between_two_cells(tmp_path: Path) -> None:
+    slots = tmp_path / "slots"
+    slots.mkdir()
+    for number in range(2):
+        (slots / str(number)).touch()
+    long, short = (executor_of({"a": 5, "b": 5}, slots=2, shared=slots) for _ in range(2))
+    job, other = job_of(study("ab", "123456"), tmp_path / "long"), job_of(study("a"), tmp_path / "short")
+    first = asyncio.create_task(long.run(job))
+    while long.most < 2:
+        await asyncio.sleep(0.01)
+    found = await asyncio.wait_for(short.run(other), 10)
+    assert found.failure is None and not first.done(), "it did not wait for the end of the other study"
+    outcome = await asyncio.wait_for(first, 20)
+    assert set(became(outcome).values()) == {"measured"} and len(long.started) == len(job.cells), "each cell once"

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -73,3 +77,100 @@ async def test_who_is_alone_keeps_later_ones_waiting_and_is_not_passed() -> None
 def test_there_must_be_a_slot() -> None:
     with pytest.raises(ExecutorError, match="at least one slot, not 0"):
         Slots(0)
+
+
+# --- slots that processes share ---------------------------------------------------------------------------------------
+
+WORKER = """
+import asyncio, os, sys, time
+from pathlib import Path
+from sandbox.slots import Slots
+
+folder, jobs, seconds = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+
+async def main():
+    slots = Slots(8, folder)
+    async def work():
+        async with slots.hold():
+            with open(folder / "told", "a") as out:
+                out.write(f"+ {os.getpid()} {time.monotonic()}\\n")
+            await asyncio.sleep(seconds)
+            with open(folder / "told", "a") as out:
+                out.write(f"- {os.getpid()} {time.monotonic()}\\n")
+    await asyncio.gather(*(work() for _ in range(jobs)))
+
+asyncio.run(main())
+"""
+
+
+def shared(folder: Path, count: int) -> Path:
+    for number in range(count):
+        (folder / str(number)).touch()
+    return folder
+
+
+def begun(folder: Path, jobs: int, seconds: float) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", WORKER, str(folder), str(jobs), str(seconds)])
+
+
+@pytest.mark.slow
+def test_processes_never_hold_more_than_there_are_and_a_killed_one_leaves_its_own(tmp_path: Path) -> None:
+    folder = shared(tmp_path, 3)
+    first, others = begun(folder, 8, 20.0), [begun(folder, 12, 0.05) for _ in range(2)]
+    until = time.monotonic() + 20
+    while time.monotonic() < until and not (folder / "told").exists():
+        time.sleep(0.02)
+    time.sleep(0.3)
+    first.kill()
+    first.wait()
+    assert [one.wait(timeout=30) for one in others] == [0, 0]
+    lines = [line.split() for line in (folder / "told").read_text().splitlines()]
+    inside: set[int] = set()
+    held: dict[str, int] = {}
+    for sign, pid, _ in sorted(lines, key=lambda line: float(line[2])):
+        if pid == str(first.pid):
+            continue
+        held[pid] = held.get(pid, 0) + (1 if sign == "+" else -1)
+        inside.add(sum(held.values()))
+    assert max(inside) <= 3 and len(lines) >= 48
+    assert len(held) == 2, "both came to their turn"
+
+
+async def test_who_is_alone_has_all_that_processes_share(tmp_path: Path) -> None:
+    folder = shared(tmp_path, 2)
+    one, other = Slots(2, folder), Slots(2, folder)
+    entered: list[str] = []
+
+    async def alone() -> None:
+        async with other.hold(alone=True):
+            entered.append("alone")
+
+    async with one.hold():
+        waits = asyncio.create_task(alone())
+        await asyncio.sleep(0.3)
+        assert entered == []
+    await asyncio.wait_for(waits, 5)
+    assert entered == ["alone"]
+    async with one.hold(), one.hold():
+        pass  # none was lost
+
+
+async def test_work_of_many_parts_gives_way_to_who_holds_fewer(tmp_path: Path) -> None:
+    folder = shared(tmp_path, 3)
+    slots = Slots(3, folder)
+    async with slots.hold(), slots.hold(), slots.hold():
+        assert not slots.give_way(), "nobody waits"
+        process = begun(folder, 1, 0.01)
+        until = time.monotonic() + 20
+        while time.monotonic() < until and not slots.give_way():
+            await asyncio.sleep(0.05)
+        assert slots.give_way() and not (folder / "told").exists()
+    assert await asyncio.to_thread(process.wait, 20) == 0
+    assert not slots.give_way(), "a process that holds none has none to give"
+
+
+def test_slots_that_are_gone(tmp_path: Path) -> None:
+    with pytest.raises(ExecutorError, match="cannot be read"):
+        Slots(2, tmp_path / "gone")
+    with pytest.raises(ExecutorError, match="holds no slots"):
+        Slots(2, tmp_path)

@@ -40,7 +40,8 @@ def outline(inputs: WriteInputs) -> Outline:
         ("fail", "Some executions failed; the appendix lists them."),
         ("without isolation", "Experiments ran without isolation, so held-out labels were within the code's reach."),
     ) if word in told]
-    disclosed += [one for one in inputs.disclosures if re.search("tuned|unanchored|not equal in|ideas that were run together|also scored by", one)]
+    disclosed += [one for one in inputs.disclosures if re.search(
+        "tuned|unanchored|not equal in|ideas that were run together|also scored by", one)]
     lines = {name: "\n".join(sentences) for name, sentences in {
         "abstract": find.in_brief(), "decided": find.decided(), "disclosed": disclosed}.items()}
     return read_outline(TITLE, render(

@@ -1,0 +1,302 @@
+"""Campaigns: shares that never pass the budget, runs that die or are away, kills of the whole, and the table."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.campaign import Campaign, Runs, begin, ideas_in
+from agent.cli import main
+from agent.settings import compose
+from record.campaign import (
+    RETRIES,
+    CampaignBegan,
+    CampaignLog,
+    CampaignState,
+    Chosen,
+    IdeasFound,
+    Launched,
+    Prospect,
+    Queued,
+    RunEnded,
+    TakenUp,
+    Terms,
+    chosen,
+    read_campaign,
+)
+from record.errors import WrongUse
+from record.reading import read_state
+from tests.agent.test_cli_bad_input import refused
+
+PROGRAM = (sys.executable, "-m", "tests.agent.scripted_run")
+ROOT = Path(__file__).parents[2]
+
+
+def idea(name: str, title: str) -> dict[str, Any]:
+    return {"Name": name, "Title": title, "Experiments": ["one"]}
+
+
+def campaign_of(place: Path, titles: dict[str, str], *, usd: float | None = 6.0, **terms: Any) -> Path:
+    """A campaign that has begun, with an idea for each name."""
+    (place / "ideas.json").write_text(json.dumps([idea(name, title) for name, title in titles.items()]))
+    folder = place / "campaign"
+    begin(list(ideas_in([place / "ideas.json"])), compose(environment={}),
+          Terms(parallel=terms.pop("parallel", 2), slots=2, caps={} if usd is None else {"usd": usd}, **terms), folder)
+    return folder
+
+
+def worked(folder: Path, **more: Any) -> CampaignState:
+    return Campaign(folder, Runs(folder, PROGRAM), poll=0.02, backoff=0.02,
+                    environment=os.environ | {"PYTHONPATH": str(ROOT)}, **more).work()
+
+
+def told(folder: Path, what: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (folder / "told.jsonl").read_text().splitlines()]
+    return [one for one in lines if one["what"] == what]
+
+
+# --- shares -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_no_schedule_passes_the_budget(seed: int) -> None:
+    """Whatever ends, dies, comes late, or is killed with the whole, and in whatever order."""
+    rng = random.Random(seed)
+    cap = {"usd": rng.uniform(1, 50), "tokens": float(rng.randint(1000, 10**6))}
+    terms = Terms(parallel=rng.randint(1, 4), slots=2, caps=cap)
+    state = CampaignState([(0.0, CampaignBegan(terms=terms, version="0"))])
+    for number in range(rng.randint(1, 8)):
+        state.apply(Queued(name=f"i{number}", ideas=rng.choice([0, 0, 0, 2])), 0.0)
+    real = dict.fromkeys(cap, 0.0)
+    launched = 0
+    for step in range(200):
+        event = rng.random()
+        if event < 0.05:
+            state.apply(TakenUp(), float(step))
+        elif event < 0.1:
+            state.apply(Queued(name=f"late{step}"), float(step))
+        elif event < 0.5 and state.waiting and len(state.running) < terms.parallel:
+            one = rng.choice(state.waiting)
+            state.apply(Launched(name=one.name, share=state.share_of(one.name, float(step))), float(step))
+            launched += 1
+        elif state.running:
+            one = rng.choice(state.running)
+            assert one.share is not None
+            spent = {what: rng.uniform(one.spent.get(what, 0.0), most) for what, most in one.share.caps.items()}
+            if one.ideas:
+                state.apply(IdeasFound(name=one.name, ideas=((f"{one.name}-1", ""), (f"{one.name}-2", "")),
+                                       spent=spent), float(step))
+            else:
+                code = rng.choice([0, 0, 3, 4, 1, 130, None])
+                state.apply(RunEnded(name=one.name, code=code, spent=spent, asked=rng.random() < 0.2), float(step))
+        for what, most in cap.items():
+            real[what] = sum(one.spent.get(what, 0.0) for one in state.entries.values())
+            assert real[what] <= state.committed(what) <= most * (1 + 1e-9)
+    assert launched and real["usd"] > 0
+
+
+def test_a_share_is_an_equal_part_of_what_is_left_and_comes_back() -> None:
+    state = CampaignState([(0.0, CampaignBegan(terms=Terms(parallel=2, slots=2, caps={"usd": 12.0}, seconds=90.0),
+                                               version="0"))])
+    for name in "abc":
+        state.apply(Queued(name=name), 0.0)
+    share = state.share_of("a", 0.0)
+    assert share.caps == {"usd": 4.0} and share.seconds == 45.0, "three ideas, two at a time: two turns"
+    state.apply(Launched(name="a", share=share), 0.0)
+    state.apply(RunEnded(name="a", code=0, spent={"usd": 1.0}), 30.0)
+    assert state.share_of("b", 30.0).caps == {"usd": 5.5}, "what the first one left goes to the others"
+    assert state.share_of("b", 30.0).seconds == 60.0
+
+
+def test_what_goes_on_decides_most_an_hour_and_no_value_counts() -> None:
+    quick = Prospect(name="quick", wanted={"h": 10}, hypotheses=1, seeds=20, seconds=60)
+    slow = Prospect(name="slow", wanted={"h": 8}, hypotheses=1, seeds=20, seconds=600)
+    half = Prospect(name="half", wanted={"h": 10, "g": 80}, hypotheses=2, seeds=20, seconds=60)
+    never = Prospect(name="never", wanted={"h": 400}, hypotheses=1, seeds=20, seconds=1)
+    blind = Prospect(name="blind", hypotheses=1, seeds=20, seconds=1, why="nothing ran")
+    found = chosen([blind, never, half, slow, quick], 2)
+    assert [one.name for one in found.order] == ["quick", "half", "slow", "never", "blind"]
+    assert found.names == ("quick", "half")
+    assert not any("value" in name or "score" in name for name in Prospect.model_fields)
+
+
+# --- runs that do what runs do ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_what_dies_is_resumed_and_what_is_away_is_given_up(tmp_path: Path) -> None:
+    folder = campaign_of(tmp_path, {"a": "done well", "b": "dies twice", "c": "away always", "d": "done well"})
+    state = worked(folder)
+    assert {name: one.standing for name, one in state.entries.items()} == {
+        "a": "done", "b": "done", "c": "failed", "d": "done"}
+    assert len(told(folder, "resume")) == 2 + RETRIES and state.entries["c"].why == "model is away"
+    asked = Counter((one["run"], one["number"]) for one in told(folder, "asked"))
+    assert asked["b", 1] == asked["b", 3] == 2, "what was in flight when it died"
+    assert all(times == 1 for key, times in asked.items() if key not in {("b", 1), ("b", 3)}), "nothing else again"
+    assert state.committed("usd") <= 6.0
+    again = worked(folder)
+    assert again.entries["a"].standing == "done" and len(told(folder, "run")) == 4, "nothing is run again"
+    assert len(told(folder, "resume")) == 2 * RETRIES + 3, "what failed is tried again, since a person asked"
+
+
+@pytest.mark.slow
+def test_killed_three_times_and_resumed_it_asks_nothing_again_that_was_committed(tmp_path: Path) -> None:
+    folder = campaign_of(tmp_path, dict.fromkeys("abcd", "slow one"), parallel=2)
+    program = ("from pathlib import Path\nfrom tests.agent.test_campaign import worked\n"
+               f"worked(Path({str(folder)!r}))")
+    rng = random.Random(7)
+    for kill in range(3):
+        process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
+        until = time.monotonic() + 20
+        while time.monotonic() < until and not (folder / "told.jsonl").exists():
+            time.sleep(0.02)
+        time.sleep(rng.uniform(0.2, 0.8))
+        process.kill()
+        process.wait()
+        if kill == 1:  # runs die with it
+            for lock in (folder / "locks").iterdir():
+                if (pid := lock.read_text()).isdigit() and Path(f"/proc/{pid}").exists():
+                    os.kill(int(pid), signal.SIGKILL)
+    state = worked(folder)
+    assert {one.standing for one in state.entries.values()} == {"done"}
+    asked = Counter((one["run"], one["number"]) for one in told(folder, "asked"))
+    assert len(asked) == 24 and sum(asked.values()) <= 24 + 2, "two were in flight when their runs were killed"
+    assert Counter(one["run"] for one in told(folder, "run")) == dict.fromkeys("abcd", 1), "no run was begun twice"
+    spent = sum(read_state(folder / "runs" / name).spent.usd for name in "abcd")
+    assert spent <= 6.0
+
+
+@pytest.mark.slow
+def test_a_run_gets_what_others_left(tmp_path: Path) -> None:
+    folder = campaign_of(tmp_path, {"a": "done well", "b": "done well", "c": "done well"}, parallel=1)
+    worked(folder)
+    caps = [one["budget.usd"] for one in told(folder, "run")]
+    assert caps == [2.0, 2.25, 2.8125], "6 in three parts; three quarters of each are spent"
+
+
+@pytest.mark.slow
+def test_a_share_that_is_used_up_ends_one_run_and_not_the_others(tmp_path: Path) -> None:
+    folder = campaign_of(tmp_path, {"a": "dies twice", "b": "done well"}, usd=2.0)
+    state = worked(folder)
+    ends = {name: one.end.code for name, one in state.entries.items() if one.end is not None}
+    assert ends["b"] == 0 and ends["a"] in (0, 3) and state.committed("usd") <= 2.0
+
+
+@pytest.mark.slow
+def test_stop_and_queue_while_it_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = campaign_of(tmp_path, {"a": "slow one", "b": "slow one", "c": "slow one"}, parallel=1)
+    program = ("from pathlib import Path\nfrom tests.agent.test_campaign import worked\n"
+               f"worked(Path({str(folder)!r}))")
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
+    try:
+        until = time.monotonic() + 20
+        while time.monotonic() < until and not (folder / "told.jsonl").exists():
+            time.sleep(0.05)
+        (tmp_path / "late.json").write_text(json.dumps(idea("late", "done well")))
+        assert main(["queue", "add", str(folder), str(tmp_path / "late.json")]) == 0
+        assert "takes them up" in capsys.readouterr().out
+        while time.monotonic() < until and "late" not in read_campaign(folder).entries:
+            time.sleep(0.05)
+        assert main(["stop", str(folder)]) == 0
+        assert process.wait(timeout=20) == 0
+    finally:
+        process.kill()
+    state = read_campaign(folder)
+    assert state.ended is not None and "stopped" in state.ended.why and state.entries["late"].standing == "waiting"
+    assert state.entries["a"].tries == 0, "to be stopped is no failure"
+    assert main(["queue", "list", str(folder)]) == 0
+    out = capsys.readouterr().out
+    assert "late" in out and "waiting" in out
+    assert {one.standing for one in worked(folder).entries.values()} == {"done"}
+    assert main(["status", str(folder), "--json"]) == 0
+    lines = json.loads(capsys.readouterr().out)["lines"]
+    assert {one["name"]: one["state"] for one in lines} == dict.fromkeys(("a", "b", "c", "late"), "released")
+
+
+# --- the record -------------------------------------------------------------------------------------------------------
+
+
+def test_a_line_that_a_kill_cut_short_is_as_if_not_written(tmp_path: Path) -> None:
+    folder = campaign_of(tmp_path, {"a": "done well", "b": "done well"})
+    log = folder / "campaign.jsonl"
+    whole = log.read_bytes()
+    log.write_bytes(whole[:-20])
+    assert list(read_campaign(folder).entries) == ["a"]
+    CampaignLog(folder).append(Queued(name="c"))
+    assert list(read_campaign(folder).entries) == ["a", "c"]
+    log.write_bytes(b"nonsense\n" + whole)
+    with pytest.raises(WrongUse, match="line 1: it was damaged"):
+        read_campaign(folder)
+
+
+def test_ideas_that_were_chosen_go_on_and_others_are_set_aside() -> None:
+    state = CampaignState([(0.0, CampaignBegan(terms=Terms(parallel=2, slots=2, keep=1), version="0"))])
+    for name in "ab":
+        state.apply(Queued(name=name), 0.0)
+        state.apply(Launched(name=name, share=state.share_of(name, 0.0)), 0.0)
+        state.apply(RunEnded(name=name, code=130, prospect=Prospect(name=name)), 1.0)
+        assert state.entries[name].standing == "to be chosen"
+    state.apply(Chosen(names=("b",), order=(Prospect(name="b"), Prospect(name="a"))), 2.0)
+    assert (state.entries["a"].standing, state.entries["b"].standing) == ("set aside", "interrupted")
+    assert [one.name for one in state.waiting] == ["b"]
+    state.apply(RunEnded(name="b", code=0), 3.0)
+    assert state.entries["b"].standing == "done"
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(idea(name, "Calm networks")))
+    return tmp_path
+
+
+def test_a_name_twice(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "three.json").write_text(json.dumps(idea("one", "again")))
+    assert "two ideas are called one" in refused(capsys, "campaign", ".", "--out", "c")
+
+
+def test_a_budget_that_cannot_hold_a_paper_for_each(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    said = refused(capsys, "campaign", ".", "--out", "c", "--budget-usd", "120", "--model", "openai-chat:m", "--set",
+                   'models.prices={"openai-chat:m": {input: 3.0, output: 15.0}}')
+    assert "a part for each of 2 ideas: the budget of $60.00 is too small" in said
+
+
+def test_a_folder_of_another_campaign(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    campaign_of(place, {"a": "done well"})
+    assert "go on with the campaign in it: scientist resume campaign" in refused(
+        capsys, "campaign", "one.json", "--out", "campaign")
+
+
+def test_nothing_to_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "empty").mkdir()
+    assert "empty holds no *.json with ideas" in refused(capsys, "campaign", "empty", "--out", "c")
+    assert "none.json is not there" in refused(capsys, "campaign", "none.json", "--out", "c")
+    assert "nothing to run: name files of ideas, or give --topic" in refused(capsys, "campaign", "--out", "c")
+    (place / "empty" / "broken.json").write_text("{")
+    assert "none of the 1 ideas can be run" in refused(capsys, "campaign", "empty", "--out", "c")
+
+
+def test_a_queue_that_is_none(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is no campaign" in refused(capsys, "queue", "list", ".")
+    assert "is no campaign" in refused(capsys, "queue", "add", ".", "one.json")
+    campaign_of(place, {"a": "done well"})
+    (place / "a.json").write_text(json.dumps(idea("a", "again")))
+    assert "has an idea called a already" in refused(capsys, "queue", "add", "campaign", "a.json")
+    assert "the settings of a campaign are fixed" in refused(capsys, "resume", "campaign", "--workers", "3")
