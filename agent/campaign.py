@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -144,12 +144,7 @@ def begin(found: Sequence[Found], settings: Settings, terms: Terms, folder: Path
     parts = sum(max(1, one.ideas) for one in found if not one.why)
     if not parts:
         raise WrongUse(f"none of the {len(found)} ideas can be run: {found[0].why}")
-    try:
-        check_budget(override(settings.model_dump(mode="json"), {
-            f"budget.{what}": int(cap / parts) if what.endswith("tokens") else cap / parts
-            for what, cap in terms.caps.items()}))
-    except WrongUse as error:
-        raise WrongUse(f"a part for each of {parts} ideas: {error}") from None
+    check_share(settings, terms, parts)
     for one in found:
         if one.settings is not None:
             with_file(settings, one.settings)  # refused before anything is made
@@ -158,6 +153,16 @@ def begin(found: Sequence[Found], settings: Settings, terms: Terms, folder: Path
     log.append(CampaignBegan(terms=terms, version=version("scientist")))
     for one in found:
         add(log, one)
+
+
+def check_share(settings: Settings, terms: Terms, parts: int) -> None:
+    """Refuse a budget that, in so many parts, cannot hold one paper. Raises `WrongUse`."""
+    try:
+        check_budget(override(settings.model_dump(mode="json"), {
+            f"budget.{what}": int(cap / parts) if what.endswith("tokens") else cap / parts
+            for what, cap in terms.caps.items()}))
+    except WrongUse as error:
+        raise WrongUse(f"a part for each of {parts}: {error}") from None
 
 
 def prepare(folder: Path, settings: Settings, terms: Terms) -> None:
@@ -321,19 +326,23 @@ class Campaign:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     poll: float = POLL
     backoff: float = BACKOFF
+    only: Collection[str] | None = None
+    """What is begun; None: all that waits."""
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict[str, "subprocess.Popen[bytes]"])
     _stopped: float | None = None
     _since: dict[str, float] = field(default_factory=dict[str, float])
     """When a job failed last."""
 
-    def work(self) -> CampaignState:
-        """Raises `WrongUse`, `RunLockedError`."""
+    def work(self, first: Sequence[CampaignEvent] = ()) -> CampaignState:
+        """Work to the end; `first` is recorded before. Raises `WrongUse`, `RunLockedError`."""
         with hold(self.folder), self._signalled():
             (self.folder / STOP).unlink(missing_ok=True)
             self._log = CampaignLog(self.folder)
-            if self.state.terms is None:
+            if self.state.terms is None and not first:
                 raise WrongUse(f"{self.folder} was cut off before it began: remove it, and begin again")
             self._append(TakenUp())
+            for event in first:
+                self._log.append(event)
             while self._step():
                 time.sleep(self.poll)
             left = [one.name for one in self.state.entries.values() if one.standing in ("waiting", "interrupted")]
@@ -358,7 +367,11 @@ class Campaign:
                 pass
         elif time.monotonic() > self._stopped + GRACE:
             self._end_all()
-        return bool(self.state.running) or (self._stopped is None and bool(self.state.waiting) and self._in_time)
+        return bool(self.state.running) or (self._stopped is None and bool(self._waiting) and self._in_time)
+
+    @property
+    def _waiting(self) -> list[Entry]:
+        return [one for one in self.state.waiting if self.only is None or one.name in self.only]
 
     @property
     def _in_time(self) -> bool:
@@ -384,7 +397,7 @@ class Campaign:
     def _launch_next(self) -> bool:
         """Begin the next job that there is room for; whether one was begun."""
         terms, now = self.state.terms, time.monotonic()
-        ready = [one for one in self.state.waiting
+        ready = [one for one in self._waiting
                  if now >= self._since.get(one.name, 0.0) + self.backoff * one.tries or not one.tries]
         if terms is None or not ready or len(self.state.running) >= terms.parallel or not self._in_time:
             return False

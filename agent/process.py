@@ -188,8 +188,9 @@ class Process:
 
         async def tidied(step: Step) -> bool:
             await collect(self.folder, self.log)
-            if self.settings.campaign is not None and self.log.state.tests and self.log.state.campaign is None:
-                self.log.append(await asyncio.to_thread(place_in, self.settings.campaign, self.folder.root))
+            if self.settings.campaign is not None and self.log.state.tests and self.log.state.campaign is None and (
+                    place := await asyncio.to_thread(place_in, self.settings.campaign, self.folder.root)) is not None:
+                self.log.append(place)
             if self.settings.subjects and (uses := uses_of(self.folder.root)) != self.log.state.subjects:
                 self.log.append(SubjectsAsked(uses=uses))
             return await step()

@@ -33,6 +33,7 @@ Amounts = dict[str, float]
 class Terms(Frozen):
     """What holds for all runs of a campaign together."""
 
+    of: Literal["ideas", "tasks"] = Field(default="ideas", description="tasks: of a benchmark")
     parallel: int = Field(ge=1, description="runs at the same time")
     slots: int = Field(ge=1, description="experiments at the same time, of all runs together")
     caps: Amounts = Field(default_factory=dict, description="most that all runs together may take")
@@ -210,9 +211,10 @@ class CampaignState:
             self.apply(event, at)
 
     def apply(self, event: CampaignEvent, at: float) -> None:
-        if self._last is not None and not isinstance(event, TakenUp):
+        if isinstance(event, Launched | RunEnded | IdeasFound | Chosen | CampaignEnded) and self._last is not None:
             self.active_seconds += max(0.0, at - self._last)
-        self._last, self.ended = at, None
+        if not isinstance(event, CampaignBegan | Queued | Refused):  # those may be written while nobody works on it
+            self._last, self.ended = at, None
         match event:
             case CampaignBegan():
                 self.terms = event.terms
@@ -327,8 +329,13 @@ class CampaignLog:
         self.state.apply(event, at)
 
 
-def place_in(folder: Path, run: Path) -> InCampaign:
-    """How many studies a run is one of, and how many others scored the same test data. Raises `WrongUse`."""
+def place_in(folder: Path, run: Path) -> InCampaign | None:
+    """How many studies a run is one of, and how many others scored the same test data; None of a benchmark's task.
+
+    Raises `WrongUse`.
+    """
+    if run.resolve().parent != (folder / RUNS).resolve():
+        return None
     campaign, own = read_campaign(folder), read_state(run)
     prints = {one.fingerprint: one.name for one in own.datasets}
     tests: dict[str, int] = {}

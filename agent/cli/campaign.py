@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 from rich.table import Table
@@ -111,12 +112,14 @@ def ideas_asked(asked: Campaign) -> int:
     return asked.count
 
 
-def terms_of(settings: Settings, *, parallel: int | None, keep: int | None = None) -> Terms:
+def terms_of(
+    settings: Settings, *, parallel: int | None, keep: int | None = None, of: Literal["ideas", "tasks"] = "ideas",
+) -> Terms:
     """What holds over all runs, of settings that are for one: caps, time where it is limited, and places at work."""
     fit = open_leases(settings.sandbox, cuda_visible_devices()).capacity
     slots = min(settings.search.num_workers, fit or settings.search.num_workers)
     limited = settings.time_limit != Settings().time_limit
-    return Terms(parallel=parallel or slots, slots=slots, caps=amounts(settings.budget.model_dump()), keep=keep,
+    return Terms(of=of, parallel=parallel or slots, slots=slots, caps=amounts(settings.budget.model_dump()), keep=keep,
                  seconds=settings.time_limit if limited else None)
 
 
@@ -124,6 +127,8 @@ def work_on(folder: Path, *, json: bool = False) -> int:
     """Work on a campaign to its end, and show what came of it."""
     folder = folder.absolute()
     terms = read_campaign(folder).terms
+    if terms is not None and terms.of == "tasks":
+        raise WrongUse(f"{folder} is a benchmark's: go on with the command that began it (scientist bench)")
     state = work.Campaign(folder, Runs(folder, keep=terms is not None and terms.keep is not None),
                           told=(lambda _: None) if json else _tell).work()
     shown(folder, json=json)

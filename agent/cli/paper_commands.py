@@ -128,6 +128,7 @@ class BenchMlr(Command, to=bench, name="mlr", work="evals.bench.command:bench_ml
     only: Annotated[list[str] | None, Option(metavar="NAME|PATTERN", help="As iclr2025_*; may be repeated.")] = None
     steps: Annotated[str, Option(help="Steps to judge; 'paper' alone: end to end.")] = "idea,proposal,experiment,paper"
     out: Annotated[Path, Option(help="Folder of all results; an existing one is continued.")] = Path("bench-mlr")
+    parallel: Annotated[int | None, Option(min=1, help="Tasks at the same time; default: --workers.")] = None
     config: Config = None
     dry_run: Annotated[bool, Option("--dry-run", help="Only print what is done and what would be run.")] = False
     json: AsJson = False

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from math import ceil
 from pathlib import Path
 
 from rich.console import Console
@@ -10,19 +12,21 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.budget import open_model
+from agent.campaign import Campaign, check_share, prepare
+from agent.cli.campaign import terms_of
 from agent.cli.checks import check_parts, check_space, check_writable
 from agent.cli.edge import DONE, FAILED, INTERRUPTED, say
 from agent.cli.paper_commands import BenchMlr
 from agent.settings import Settings, compose
-from evals.bench.makers import Makers, StepJudge
+from evals.bench.makers import task_spent
 from evals.bench.table import BenchTable, StepTable, as_csv, table
-from evals.bench.tasks import STEPS, Line, StepName, Task, read_tasks
-from evals.bench.work import Bench, Interrupted, lines_of, work
+from evals.bench.tasks import STEPS, Line, StepName, read_tasks
+from evals.bench.work import Tasks, complete, keep_text, lines_of
 from inspector.text import dollars, duration, plain, short
 from models.roles.judge import JUDGE
+from record.campaign import CampaignBegan, CampaignEvent, Queued, RunEnded, Terms
 from record.errors import WrongUse
 from record.folder import write_file
-from record.lock import hold
 from record.nouns.frozen import Frozen
 
 JSON, CSV, MODELS = "results.json", "results.csv", "models.json"
@@ -36,19 +40,31 @@ class ModelNames(Frozen):
 
 
 def bench_mlr(asked: BenchMlr) -> int:
-    out, steps = asked.out, steps_in(asked.steps)
+    out, steps = asked.out.absolute(), steps_in(asked.steps)
     chosen = read_tasks(asked.tasks, tuple(asked.only or ()))
     settings = compose(config=asked.config, flags={"paper.judge": False} | asked.flags)
-    console = Console(quiet=asked.json)
-    whole = Bench(out, steps, Makers(settings).all, StepJudge(settings.models),
-                  report=lambda line: console.print(as_text(line), soft_wrap=True))
-    names = ModelNames(model=settings.models.called, judge=open_model(settings.models).name_of(JUDGE))
-    _check(settings, out, names)
+    names = [one.name for one in chosen]
+    models = ModelNames(model=settings.models.called, judge=open_model(settings.models).name_of(JUDGE))
+    _check(settings, out, models)
+    terms = terms_of(settings, parallel=asked.parallel, of="tasks")
     if asked.dry_run:
-        _show_plan(lines_of(whole, chosen), settings, Console())
+        _show_plan(lines_of(out, steps, names), settings, terms, Console())
         return DONE
-    interrupted = _interrupted(whole, chosen, names)
-    results = table(lines_of(whole, chosen), model=names.model, judge=names.judge)
+    console = Console(quiet=asked.json)
+
+    def told(event: CampaignEvent) -> None:
+        for line in lines_of(out, steps, [event.name]) if isinstance(event, RunEnded) else ():
+            console.print(as_text(line), soft_wrap=True)
+
+    open_tasks = [name for name in names if not complete(lines_of(out, steps, [name]))]
+    check_share(settings, terms, max(1, len(open_tasks)))
+    for task in chosen:
+        keep_text(out, task)
+    prepare(out, settings, terms)
+    write_file(out / MODELS, models.model_dump_json(indent=1))
+    state = Campaign(out, Tasks(out, steps, task_spent), told=told, only=open_tasks).work(
+        (CampaignBegan(terms=terms, version=version("scientist")), *(Queued(name=name) for name in open_tasks)))
+    results = table(lines_of(out, steps, names), model=models.model, judge=models.judge)
     write_file(out / JSON, results.model_dump_json(indent=1) + "\n")
     write_file(out / CSV, as_csv(results))
     if asked.json:
@@ -56,7 +72,10 @@ def bench_mlr(asked: BenchMlr) -> int:
     else:
         show(results, console)
         print(f"written to {out / CSV} and {out / JSON}")
-    return INTERRUPTED if interrupted else DONE if results.complete else FAILED
+    if any(state.entries[name].standing in ("interrupted", "failed", "waiting") for name in open_tasks):
+        say("interrupted; continue with the same command")
+        return INTERRUPTED
+    return DONE if results.complete else FAILED
 
 
 def steps_in(text: str) -> tuple[StepName, ...]:
@@ -76,19 +95,6 @@ def _check(settings: Settings, out: Path, names: ModelNames) -> None:
     if kept.exists() and (before := ModelNames.model_validate_json(kept.read_bytes())) != names:
         raise WrongUse(f"{out} was begun with {before.model}, judged by {before.judge}, and now it is {names.model}, "
                        f"judged by {names.judge}: choose another --out")
-
-
-def _interrupted(bench: Bench, tasks: Sequence[Task], names: ModelNames) -> bool:
-    """Whether the work, done here, was interrupted."""
-    bench.out.mkdir(parents=True, exist_ok=True)
-    with hold(bench.out):
-        write_file(bench.out / MODELS, names.model_dump_json(indent=1))
-        try:
-            work(bench, tasks)
-        except (KeyboardInterrupt, Interrupted) as stopped:
-            say(f"interrupted ({stopped or 'Ctrl-C'}); continue with the same command")
-            return True
-    return False
 
 
 # --- what is shown --------------------------------------------------------------------------------------------------
@@ -139,7 +145,7 @@ def _counts(step: StepTable) -> Iterator[Text]:
                    style="bold yellow")
 
 
-def _show_plan(lines: Sequence[Line], settings: Settings, console: Console) -> None:
+def _show_plan(lines: Sequence[Line], settings: Settings, terms: Terms, console: Console) -> None:
     """What is done, what would be done now, and its upper limits."""
     for step in dict.fromkeys(line.step for line in lines):
         here = [line for line in lines if line.step == step]
@@ -148,9 +154,9 @@ def _show_plan(lines: Sequence[Line], settings: Settings, console: Console) -> N
         done = f"{len(here) - to_make} of {len(here)} done"
         console.print(Text(f"{step}: {done}, {to_make} to make, {to_judge} to judge"))
     runs = sum(line.step == "experiment" and line.outcome.state != "done" for line in lines)
-    usd = settings.budget.usd
-    cap = "no budget is set" if usd is None else f"${usd:g} for each ideation and each run by itself"
+    caps = ", ".join(f"{cap:g} {what.replace('_', ' ')}" for what, cap in terms.caps.items())
+    whole = terms.seconds or ceil(runs / terms.parallel) * settings.time_limit
     console.print(Text(
-        f"{runs} runs of at most {duration(settings.time_limit)} each, one after the other: at most "
-        f"{duration(runs * settings.time_limit)}; {cap}; what one run is likely to take: scientist run --idea IDEA "
-        "--dry-run"), soft_wrap=True)
+        f"{runs} runs, {terms.parallel} at a time: at most {duration(whole)}; {caps or 'no budget is set'}"
+        f"{' for all of them together, judging aside' if caps else ''}; what one run is likely to take: scientist run "
+        "--idea IDEA --dry-run"), soft_wrap=True)

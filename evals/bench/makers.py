@@ -1,8 +1,8 @@
 """What makes and judges the four steps: an ideation of one idea, its proposal, a run's experiments, and its paper.
 
 Everything lies in the task's folder: `ideas/` (an ideation), `run/` (a run with its own log, resumable like any other),
-and in `idea/`, `proposal/` and `experiment/` the documents that are judged. Budget and time limit of the settings hold
-for each ideation and for each run separately.
+and in `idea/`, `proposal/` and `experiment/` the documents that are judged. The budget of the settings holds for the
+ideation and the run of a task together, the time limit for its run.
 """
 
 from __future__ import annotations
@@ -13,23 +13,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.budget import open_model
+from agent.campaign import spent_of
 from agent.cli.edge import INTERRUPTED
-from agent.ideation import IdeaTask, ideate
+from agent.ideation import LOG, IdeaTask, ideate
 from agent.run import resume, start
-from agent.settings import Settings
+from agent.settings import Settings, override
 from evals.bench.report import experiment_report
 from evals.bench.tasks import Outcome, Scoring, StepName, Task
 from evals.bench.work import Interrupted, Maker
+from models.errors import BudgetSpent
 from models.roles.judge import JUDGE
 from models.settings import ModelSettings
+from record.campaign import Amounts
 from record.claims.means import paper_claims, winner
 from record.events import Event
+from record.fold.apply import fold
 from record.fold.facts import RoleUsage, total_of
 from record.fold.state import RunState
 from record.folder import RunFolder, write_file
 from record.log import MemoryLog
 from record.nouns.idea import read_idea
-from record.reading import is_run, read_state
+from record.reading import RecordError, is_run, read_events, read_state
 from review.judge import Case, code_exhibit, file_exhibit, guarded, judged, read_paper, rubric_called
 from stages.ideation.ideas import Step, idea_text, ideas_of
 from stages.judging import case_of
@@ -101,7 +105,7 @@ class Makers:
 
     def _ideate(self, task: Task, folder: Path, steps: tuple[Step, ...]) -> RunState:
         order = IdeaTask(task.text, task.sha256, name=f"{task.name}.md", count=1, rounds=ROUNDS, steps=steps)
-        return ideate(order, self.settings, folder / "ideas", on_idea=lambda number, idea: None,
+        return ideate(order, self._without(run_state(folder)), folder / "ideas", on_idea=lambda number, idea: None,
                       listener=lambda event, state: None)
 
     def _run(self, folder: Path) -> RunState:
@@ -109,15 +113,49 @@ class Makers:
         run = folder / "run"
         if not is_run(run):
             idea = read_idea(folder / "ideas" / "ideas.json", 0)
-            code = start(idea, self.settings, runs=folder, name="run", listener=_show_nothing)
-        elif read_state(run).phase != "done":
-            code = resume(run, {}, listener=_show_nothing)
+            code = start(idea, self._without(ideation_state(folder)), runs=folder, name="run", listener=_show_nothing)
+        elif (state := read_state(run)).phase != "done":
+            caps = self._without(ideation_state(folder)).budget.model_dump(exclude_none=True)
+            code = resume(run, {f"budget.{what}": cap for what, cap in caps.items()} | {
+                "time_limit": state.active_seconds + self.settings.time_limit}, listener=_show_nothing)
         else:
             return read_state(run)
         state = read_state(run)
         if code == INTERRUPTED:
             raise Interrupted(state.ended.reason if state.ended else "interrupted")
         return state
+
+
+    def _without(self, other: RunState | None) -> Settings:
+        """The settings with what is left of the budget beside what another part of the task took."""
+        took = spent_of(other) if other is not None else {}
+        caps = {what: cap - took.get(what, 0.0)
+                for what, cap in self.settings.budget.model_dump(exclude_none=True).items()}
+        if any(cap <= 0 for cap in caps.values()):
+            raise BudgetSpent(f"the task's part of the budget is used up: {', '.join(caps)}")
+        return override(self.settings.model_dump(mode="json"), {
+            f"budget.{what}": int(cap) if what.endswith("tokens") else cap for what, cap in caps.items()})
+
+
+def ideation_state(folder: Path) -> RunState | None:
+    """The ideation of a task as it stands; None where there is none."""
+    try:
+        return fold(read_events(folder / "ideas" / LOG))
+    except RecordError:
+        return None
+
+
+def run_state(folder: Path) -> RunState | None:
+    return read_state(folder / "run") if is_run(folder / "run") else None
+
+
+def task_spent(folder: Path) -> Amounts:
+    """What a task took, without its judging."""
+    spent: Amounts = {}
+    for state in (ideation_state(folder), run_state(folder)):
+        for what, amount in spent_of(state).items() if state is not None else ():
+            spent[what] = spent.get(what, 0.0) + amount
+    return spent
 
 
 def _show_nothing(event: Event, state: RunState) -> None:

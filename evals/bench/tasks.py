@@ -29,7 +29,10 @@ class Task:
 
     name: str
     text: str
-    sha256: str
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 def read_tasks(folder: Path, only: tuple[str, ...] = ()) -> tuple[Task, ...]:
@@ -57,7 +60,7 @@ def _task(path: Path) -> Task:
     if len(text.split()) < 3 or "\0" in text or len(data) > MOST_BYTES:
         raise WrongUse(f"the task {path} is not a text of 3 words to {MOST_BYTES // 1000} kB: shorten it, or leave it "
                         "out with --only")
-    return Task(path.stem, text, hashlib.sha256(data).hexdigest())
+    return Task(path.stem, text)
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------

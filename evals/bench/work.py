@@ -1,4 +1,4 @@
-"""The work on a bench: task after task, step after step; a task that fails does not end the others.
+"""The work on one task of a bench: step after step, each kept when it ended; and the tasks as jobs of a campaign.
 
 What is done is not done again. What failed is tried again by the next call of the same bench; so is what was refused,
 since a refusal costs nothing and the model may be another one by then.
@@ -6,13 +6,16 @@ since a refusal costs nothing and the model may be another one by then.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from agent.campaign import last_words, limits_of
 from evals.bench.tasks import BEFORE, Line, Outcome, Scoring, StepName, Task, needed, save, saved
 from models.errors import CatalogueError, ModelConfigError, ModelError
+from record.campaign import Amounts, Entry, RunEnded, Share
 from record.lock import RunLockedError
 from record.reading import RecordError
 from review.evidence.tex import TexError
@@ -46,56 +49,56 @@ class Judge(Protocol):
 
 @dataclass(frozen=True)
 class Bench:
-    """A bench in its folder `out`, where each task has a folder of its name. `report` is called with each line."""
+    """A bench in its folder `out`, where each task has a folder of its name."""
 
     out: Path
     asked: tuple[StepName, ...]
     makers: dict[StepName, Maker]
     judge: Judge
-    report: Callable[[Line], None] = field(default=lambda line: None)
 
-    def folder(self, task: Task, step: StepName) -> Path:
+    def folder(self, task: str, step: StepName) -> Path:
         """The folder of a step's files."""
-        return self.out / task.name / step
+        return self.out / task / step
 
 
-def work(bench: Bench, tasks: Sequence[Task]) -> None:
-    """Bring every task as far as it goes. Raises `Interrupted`, `ModelConfigError`, and
-    `RecordError` where it was begun with another text."""
-    for task in tasks:
-        kept = bench.out / task.name / "task.md"
-        if kept.exists() and kept.read_text(encoding="utf-8") != task.text:
-            raise RecordError(f"the task {task.name} is not the one that {bench.out} was begun with: choose another "
-                              "--out")
-        if not kept.exists():
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(task.text, encoding="utf-8")
-        for step in needed(bench.asked):
-            outcome = made(bench, task, step)
-            scoring = scored(bench, task, step, outcome) if step in bench.asked else None
-            bench.report(Line(task=task.name, step=step, asked=step in bench.asked, outcome=outcome, scoring=scoring))
+def keep_text(out: Path, task: Task) -> None:
+    """Keep the text of a task beside its results. Raises `RecordError` where it was begun with another."""
+    kept = out / task.name / "task.md"
+    if kept.exists() and kept.read_text(encoding="utf-8") != task.text:
+        raise RecordError(f"the task {task.name} is not the one that {out} was begun with: choose another --out")
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(task.text, encoding="utf-8")
+
+
+def work(bench: Bench, task: Task) -> None:
+    """Bring a task as far as it goes. Raises `Interrupted`, `ModelConfigError`."""
+    for step in needed(bench.asked):
+        outcome = made(bench, task, step)
+        if step in bench.asked:
+            scored(bench, task, step, outcome)
 
 
 def made(bench: Bench, task: Task, step: StepName) -> Outcome:
     """The outcome of a step: as saved, or made now."""
-    known = saved(bench.folder(task, step), Outcome)
+    known = saved(bench.folder(task.name, step), Outcome)
     if known is not None and known.state == "done":
         return known
     for before in BEFORE[step]:
-        earlier = saved(bench.folder(task, before), Outcome)
+        earlier = saved(bench.folder(task.name, before), Outcome)
         if earlier is None or earlier.state != "done":
             return Outcome(state="not begun", why=f"there is no {before}")
-    return _result(bench.folder(task, step), Outcome, lambda: bench.makers[step](task, bench.out / task.name))
+    return _result(bench.folder(task.name, step), Outcome, lambda: bench.makers[step](task, bench.out / task.name))
 
 
 def scored(bench: Bench, task: Task, step: StepName, outcome: Outcome) -> Scoring | None:
     """The scoring of a step: as saved, or made now. None where there is nothing to judge."""
     if outcome.state != "done":
         return None
-    known = saved(bench.folder(task, step), Scoring)
+    known = saved(bench.folder(task.name, step), Scoring)
     if known is not None and known.judgement is not None:
         return known
-    return _result(bench.folder(task, step), Scoring,
+    return _result(bench.folder(task.name, step), Scoring,
                   lambda: bench.judge(task, step, bench.out / task.name, outcome))
 
 
@@ -113,13 +116,45 @@ def _result(folder: Path, kind: type[Result], make: Callable[[], Result]) -> Res
     return result
 
 
-def lines_of(bench: Bench, tasks: Sequence[Task]) -> tuple[Line, ...]:
+def lines_of(out: Path, asked: tuple[StepName, ...], tasks: Sequence[str]) -> tuple[Line, ...]:
     """Every step of every task as the files have it."""
     lines: list[Line] = []
     for task in tasks:
-        for step in needed(bench.asked):
-            outcome = saved(bench.folder(task, step), Outcome) or Outcome(state="not begun")
-            judged = step in bench.asked and outcome.state == "done"
-            lines.append(Line(task=task.name, step=step, asked=step in bench.asked, outcome=outcome,
-                              scoring=saved(bench.folder(task, step), Scoring) if judged else None))
+        for step in needed(asked):
+            folder = out / task / step
+            outcome = saved(folder, Outcome) or Outcome(state="not begun")
+            judged = step in asked and outcome.state == "done"
+            lines.append(Line(task=task, step=step, asked=step in asked, outcome=outcome,
+                              scoring=saved(folder, Scoring) if judged else None))
     return tuple(lines)
+
+
+def complete(lines: Sequence[Line]) -> bool:
+    """Whether every step is done, and judged where it was asked for."""
+    return all(line.outcome.state == "done" and (
+        not line.asked or (line.scoring is not None and line.scoring.judgement is not None)) for line in lines)
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """The tasks of a bench as jobs of a campaign: each is a process that works through its steps."""
+
+    out: Path
+    asked: tuple[StepName, ...]
+    spent: Callable[[Path], Amounts]
+    """What a task took, by its folder."""
+    program: tuple[str, ...] = field(default=(sys.executable, "-m", "evals.bench"))
+
+    def command(self, entry: Entry, share: Share) -> list[str]:
+        return [*self.program, str(self.out), entry.name, ",".join(self.asked), *limits_of(share)]
+
+    def ended(self, entry: Entry, returned: int | None) -> RunEnded:
+        lines = lines_of(self.out, self.asked, [entry.name])
+        spent = self.spent(self.out / entry.name)
+        if complete(lines):
+            return RunEnded(name=entry.name, code=0, spent=spent)
+        why = next((line.outcome.why for line in lines if line.outcome.why and line.outcome.state != "done"), "")
+        if returned == 0:  # it came to its end: what failed is not tried again by itself
+            return RunEnded(name=entry.name, code=4, why=why, spent=spent)
+        return RunEnded(name=entry.name, code=returned if returned in (1, 2, 130) else None, spent=spent,
+                        why=last_words(self.out, entry.name))

@@ -275,7 +275,7 @@ def test_a_budget_that_cannot_hold_a_paper_for_each(
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     said = refused(capsys, "campaign", ".", "--out", "c", "--budget-usd", "120", "--model", "openai-chat:m", "--set",
                    'models.prices={"openai-chat:m": {input: 3.0, output: 15.0}}')
-    assert "a part for each of 2 ideas: the budget of $60.00 is too small" in said
+    assert "a part for each of 2: the budget of $60.00 is too small" in said
 
 
 def test_a_folder_of_another_campaign(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

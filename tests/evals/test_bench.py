@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ import pytest
 
 from agent import budget
 from agent.cli import main
+from evals.bench.__main__ import main as process_of_a_task
 from evals.bench.table import as_csv, table
 from evals.bench.tasks import STEPS, Line, Outcome, Scoring, StepName, Task, needed, read_tasks, saved
-from evals.bench.work import Bench, Interrupted, Maker, lines_of, work
+from evals.bench.work import Bench, Interrupted, Maker, complete, keep_text, lines_of, work
 from models.errors import CatalogueError, ModelRefused
 from models.roles.judge import JudgeInputs, answer_type
 from models.scripted import ScriptedModel
@@ -26,7 +27,7 @@ from tests.agent.test_cli_bad_input import refused
 
 pytestmark = pytest.mark.slow
 
-TASKS = tuple(Task(name, f"the task {name} is text", name) for name in ("a", "b", "c"))
+TASKS = tuple(Task(name, f"the task {name} is text") for name in ("a", "b", "c"))
 OFFLINE = ("--set", "literature.sources=[]")
 
 
@@ -57,8 +58,14 @@ class Hands:
             paper="p", paper_sha256="", rubric=step, rubric_sha256="", model="m", scores=(score,), confidence=3,
             most_confidence=5))
 
-    def bench(self, out: Path, *asked: StepName, report: Callable[[Line], None] = lambda line: None) -> Bench:
-        return Bench(out, asked or STEPS, {step: self.maker(step) for step in STEPS}, self.judge, report)
+    def bench(self, out: Path, *asked: StepName) -> Bench:
+        return Bench(out, asked or STEPS, {step: self.maker(step) for step in STEPS}, self.judge)
+
+    def work(self, out: Path, tasks: Sequence[Task] = TASKS, *asked: StepName) -> tuple[Line, ...]:
+        """Every task worked on, one after the other, as processes of their own do."""
+        for task in tasks:
+            work(self.bench(out, *asked), task)
+        return lines_of(out, asked or STEPS, [task.name for task in tasks])
 
 
 def test_what_is_asked_for_brings_what_it_is_made_from() -> None:
@@ -68,21 +75,19 @@ def test_what_is_asked_for_brings_what_it_is_made_from() -> None:
 
 def test_end_to_end_judges_the_paper_alone(tmp_path: Path) -> None:
     hands = Hands()
-    work(hands.bench(tmp_path, "paper"), TASKS[:1])
+    hands.work(tmp_path, TASKS[:1], "paper")
     assert hands.worked == ["a_idea", "a_experiment", "a_paper", "a_paper_judged"]
 
 
 def test_a_failing_task_does_not_end_the_others_and_is_no_zero(tmp_path: Path) -> None:
     hands = Hands(a_experiment=ModelRefused("no"), b_idea=CatalogueError("not in the catalogue"),
                   c_paper_judged=ModelRefused("prose"))
-    lines: list[Line] = []
-    bench = hands.bench(tmp_path, report=lines.append)
-    work(bench, TASKS)
+    lines = hands.work(tmp_path)
     states = {(line.task, line.step): line.outcome.state for line in lines}
     assert states["a", "experiment"] == "failed" and states["a", "paper"] == "not begun"
     assert states["b", "idea"] == "refused" and states["b", "proposal"] == "not begun"
     assert states["c", "paper"] == "done"
-    found = table(lines_of(bench, TASKS), model="m", judge="j")
+    found = table(lines, model="m", judge="j")
     idea, _, experiment, paper = found.steps
     assert (idea.done, idea.refused, idea.judged) == (2, 1, 2) and not found.complete
     assert [(one.mean, one.sd, one.n) for one in idea.means] == [(6.5, 3.5355, 2)], "no zero for the refused one"
@@ -97,29 +102,29 @@ def test_a_failing_task_does_not_end_the_others_and_is_no_zero(tmp_path: Path) -
 def test_what_is_done_is_not_done_again_and_the_rest_is_tried_again(tmp_path: Path) -> None:
     first = Hands(a_proposal=Interrupted("Ctrl-C"))
     with pytest.raises(Interrupted):
-        work(first.bench(tmp_path), TASKS[:2])
+        first.work(tmp_path, TASKS[:2])
     second = Hands(b_paper_judged=ModelRefused("prose"))
-    work(second.bench(tmp_path), TASKS[:2])
+    assert not complete(second.work(tmp_path, TASKS[:2]))
     assert first.worked[:2] == ["a_idea", "a_idea_judged"] and "a_idea" not in second.worked
     third = Hands()
-    bench = third.bench(tmp_path)
-    work(bench, TASKS[:2])
+    lines = third.work(tmp_path, TASKS[:2])
     assert third.worked == ["b_paper_judged"]
-    assert table(lines_of(bench, TASKS[:2]), model="m", judge="j").complete
+    assert complete(lines) and table(lines, model="m", judge="j").complete
 
 
 def test_a_damaged_step_file_is_taken_up_again(tmp_path: Path) -> None:
-    work(Hands().bench(tmp_path, "idea"), TASKS[:1])
+    Hands().work(tmp_path, TASKS[:1], "idea")
     (tmp_path / "a" / "idea" / "step.json").write_text("{")
     again = Hands()
-    work(again.bench(tmp_path, "idea"), TASKS[:1])
+    again.work(tmp_path, TASKS[:1], "idea")
     assert again.worked == ["a_idea"] and saved(tmp_path / "a" / "idea", Outcome) is not None
 
 
 def test_a_task_that_changed_is_not_mixed_with_what_was_made(tmp_path: Path) -> None:
-    work(Hands().bench(tmp_path, "idea"), TASKS[:1])
+    keep_text(tmp_path, TASKS[0])
+    keep_text(tmp_path, TASKS[0])
     with pytest.raises(RecordError, match="choose another --out"):
-        work(Hands().bench(tmp_path, "idea"), [Task("a", "another text altogether", "x")])
+        keep_text(tmp_path, Task("a", "another text altogether"))
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -156,6 +161,8 @@ def test_the_offline_model_makes_what_it_knows_and_refuses_the_rest(
     assert all(one["means"] == [] and one["not_judged"] == 1 for one in found["steps"]), "refused is not zero"
     assert (place / "out" / "noise" / "proposal" / "proposal.md").stat().st_size > 500
     assert json.loads((place / "out" / "results.json").read_text()) == found
+    assert main(["status", "out"]) == 0 and "noise" in capsys.readouterr().out
+    assert "go on with the command that began it" in refused(capsys, "resume", "out")
 
 
 def test_each_step_is_judged_by_its_rubric_and_against_the_task(
@@ -166,6 +173,7 @@ def test_each_step_is_judged_by_its_rubric_and_against_the_task(
     assert main([*arguments, *OFFLINE]) == 1
     judge = ScriptedModel(sixes, name="offline")
     monkeypatch.setattr(budget, "open_backend", lambda settings: judge)  # pyright: ignore
+    assert process_of_a_task([str(place / "out"), "noise", "idea,proposal", *OFFLINE]) == 0
     assert main([*arguments, *OFFLINE]) == 0
     out = capsys.readouterr().out
     asked = [one.inputs for one in judge.requests]

@@ -21,7 +21,7 @@ from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_whole_run import small_settings
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kept")]
-TASK = Task("small", "a small study of the mean", "0")
+TASK = Task("small", "a small study of the mean")
 
 
 def scripted(_: ModelSettings) -> ScriptedModel:
