@@ -2,11 +2,13 @@
 
 done: answers six calls that cost an eighth of its budget each, and is released; dies: kills itself in its second call
 and in its fourth, and goes on when resumed; away: its model is away each time; slow: as done, in a second; fault:
-ends by a fault of the program. An answer that is committed is not asked again, as in a real run.
+ends by a fault of the program; busy: after each answer an experiment holds a slot of the campaign for a moment. An
+answer that is committed is not asked again, as in a real run.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
@@ -17,14 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from agent.settings import from_assignments
+from record.campaign import SLOTS
 from record.events.running import Answered, Ended, Reserved, Resumed, Started
 from record.folder import RunFolder
 from record.log import EventLog
 from record.nouns.decisions import CallKey, Spending, Usage
 from record.nouns.idea import read_idea
 from record.reading import read_state
+from sandbox.slots import Slots
 
 CALLS = 6
+WRITES, RUNS_FOR = 1.0, 0.5
+"""Of busy runs: seconds that a model writes, and that an experiment runs."""
 
 
 def main(words: list[str]) -> int:
@@ -64,13 +70,20 @@ def answered(log: EventLog, how: str, limits: dict[str, Any], told: Path, folder
             return 3
         tell(told, folder, "asked", {"number": number})
         log.append(Reserved(k=number, name=str(key), spending=Spending(usd=cap / 8)))
-        time.sleep(0.2 if how == "slow" else 0.02)
+        time.sleep({"slow": 0.2, "busy": WRITES}.get(how, 0.02))
         if how == "dies" and number in (1, 3) and f"died{number}" not in (died := told.read_text()):
             tell(told, folder, f"died{number}", {"before": len(died)})
             os.kill(os.getpid(), signal.SIGKILL)
         log.append(Answered(key=key, request_sha256="", model="scripted", answer={}, usage=Usage(usd=cap / 8),
                             seconds=0.0))
+        if how == "busy":
+            asyncio.run(experiment(Path(limits["campaign"]) / SLOTS))
     return 0
+
+
+async def experiment(slots: Path) -> None:
+    async with Slots(1, slots).hold():
+        await asyncio.sleep(RUNS_FOR)
 
 
 def tell(file: Path, folder: Path, what: str, more: dict[str, Any]) -> None:
