@@ -60,6 +60,7 @@ from record.lock import hold
 from record.nouns.idea import Idea, IdeaError, read_ideas
 from record.reading import RecordError, is_run, read_events, read_state
 from search.replication import prospect_of
+from stages.ideation.converting import is_text, read_text
 
 POLL = 0.2
 BACKOFF = 60.0
@@ -89,12 +90,16 @@ class Found(NamedTuple):
 def ideas_in(places: Sequence[Path]) -> Iterator[Found]:
     """The ideas of files and folders (every .json of each), in order; a broken one is told, the others go on.
 
+    A proposal (.md, named as a file) is read by the model of its run, as by `scientist run`.
     Settings of a file's own stand beside it, NAME.yaml beside NAME.json. Raises `WrongUse` where a place is not there,
     or holds none.
     """
-    for file in _files(places, "*.json", "ideas"):
+    for file in files_in(places, "*.json", "ideas"):
         own = file.with_suffix(".yaml")
         own = own if own.is_file() else None
+        if is_text(file):
+            yield Found(slug(file.stem), str(file), settings=own, text=read_text(file))
+            continue
         try:
             for number, one in enumerate(read_ideas(file), 1):
                 if isinstance(one, Idea):
@@ -105,22 +110,7 @@ def ideas_in(places: Sequence[Path]) -> Iterator[Found]:
             yield Found(slug(file.stem), str(file), why=str(error))
 
 
-def topics_in(places: Sequence[Path], ideas: int) -> Iterator[Found]:
-    """Topics, as MLR-Bench's tasks: files, and every .md of a folder. Raises `WrongUse`."""
-    for file in _files(places, "*.md", "topics"):
-        if file.stem.lower() != "readme":
-            yield Found(slug(file.stem), str(file), text=read_topic(file), ideas=ideas)
-
-
-def read_topic(file: Path) -> str:
-    """Raises `WrongUse`."""
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise WrongUse(f"cannot read the topic {file} ({getattr(error, 'strerror', 'it is not UTF-8 text')})") from None
-
-
-def _files(places: Sequence[Path], pattern: str, what: str) -> Iterator[Path]:
+def files_in(places: Sequence[Path], pattern: str, what: str) -> Iterator[Path]:
     for place in places:
         files = sorted(place.glob(pattern)) if place.is_dir() else [place]
         if not place.exists() or not files:
@@ -176,11 +166,11 @@ def prepare(folder: Path, settings: Settings, terms: Terms) -> None:
 
 def add(log: CampaignLog, one: Found) -> None:
     """Put an idea or a topic into the queue, or say why it cannot be."""
+    keep_settings(log.folder, one)
     if one.idea is not None:
-        keep_settings(log.folder, one)
         keep_idea(log.folder, one.name, one.idea)
     elif one.text:
-        write_file(log.folder / TOPICS / f"{one.name}.md", one.text)
+        write_file(log.folder / (TOPICS if one.ideas else IDEAS) / f"{one.name}.md", one.text)
     log.append(Queued(name=one.name, title=one.idea.title if one.idea is not None else "", source=one.source,
                       ideas=one.ideas))
     if one.why:
@@ -230,9 +220,10 @@ class Runs:
                     str(entry.ideas), "--out", str(self.folder / TOPICS / entry.name), *self._config(entry), *limits]
         limits += ["--set", f"until={UNTIL if self.keep and not entry.chosen else 'null'}"]
         if not is_run(run):
-            return [*self.program, "run", "--idea", str(self.folder / IDEAS / f"{entry.name}.json"), "--runs",
-                    str(run.parent), "--name", entry.name, *self._config(entry), "--set",
-                    f"campaign={self.folder}", *limits]
+            idea = self.folder / IDEAS / f"{entry.name}.json"
+            idea = idea if idea.is_file() else idea.with_suffix(".md")  # read by the run's model
+            return [*self.program, "run", "--idea", str(idea), "--runs", str(run.parent), "--name", entry.name,
+                    *self._config(entry), "--set", f"campaign={self.folder}", *limits]
         if share.seconds is not None:  # a run counts all of its time, a share what is to come
             limits += ["--set", f"time_limit={read_state(run).active_seconds + share.seconds:.0f}"]
         return [*self.program, "resume", str(run), *limits]

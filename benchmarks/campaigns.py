@@ -63,7 +63,7 @@ def main() -> None:
 
 def idea(name: str, title: str) -> dict[str, Any]:
     raw: Any = json.loads(IDEA.read_text())
-    return (raw[0] if isinstance(raw, list) else raw) | {"Name": name, "Title": title}
+    return dict(raw[0] if isinstance(raw, list) else raw) | {"Name": name, "Title": title}
 
 
 # --- runs in short --------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -12,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from agent import campaign as work
-from agent.campaign import QUEUE, STOP, Found, Runs, add, begin, ideas_in, keep_settings, topics_in
+from agent.campaign import QUEUE, STOP, Found, Runs, add, begin, files_in, ideas_in, keep_settings, slug
 from agent.cli.checks import check_gpus, check_parts, check_space, check_writable, ready_packages
 from agent.cli.commands import Campaign, QueueAdd, QueueList
 from agent.cli.edge import DONE, FAILED, INTERRUPTED
+from agent.cli.ideate import MOST_IDEAS, topic_in
 from agent.cli.shown import answer, line, show, table
 from agent.code import check_code
 from agent.settings import Settings, compose
@@ -49,8 +50,6 @@ from record.nouns.hypotheses import Decision
 from record.reading import RecordError, is_run, read_state
 from sandbox.gpu_leases import open_leases
 from sandbox.gpus import cuda_visible_devices
-
-MOST_TOPIC_IDEAS = 50
 
 
 class Verdict(Frozen):
@@ -107,9 +106,16 @@ def campaign(asked: Campaign) -> int:
 
 
 def ideas_asked(asked: Campaign) -> int:
-    if not 1 <= asked.count <= MOST_TOPIC_IDEAS:
-        raise WrongUse(f"-n {asked.count}: ask for 1 to {MOST_TOPIC_IDEAS} ideas for a topic")
+    if not 1 <= asked.count <= MOST_IDEAS:
+        raise WrongUse(f"-n {asked.count}: ask for 1 to {MOST_IDEAS} ideas for a topic")
     return asked.count
+
+
+def topics_in(places: Sequence[Path], ideas: int) -> Iterator[Found]:
+    """Topics, as MLR-Bench's tasks: files, and every .md of a folder. Raises `WrongUse`."""
+    for file in files_in(places, "*.md", "topics"):
+        if file.stem.lower() != "readme":
+            yield Found(slug(file.stem), str(file), text=topic_in(file)[0], ideas=ideas)
 
 
 def terms_of(
@@ -254,8 +260,10 @@ def stop(folder: Path) -> int:
 def queue_add(asked: QueueAdd) -> int:
     state = read_campaign(asked.campaign)
     found = list(ideas_in(asked.ideas))
-    if broken := next((one for one in found if one.idea is None), None):
+    if broken := next((one for one in found if one.why), None):
         raise WrongUse(broken.why)
+    if text := next((one for one in found if one.idea is None), None):
+        raise WrongUse(f"{text.source} is a proposal: make an idea of it first (scientist run --idea, --dry-run)")
     names = [one.name for one in found]
     if known := next((name for name in names if name in state.entries or names.count(name) > 1), None):
         raise WrongUse(f"{asked.campaign} has an idea called {known} already: change its Name")

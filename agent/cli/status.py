@@ -27,7 +27,7 @@ from inspector.text import duration, plain
 from inspector.tree import branch_text, tree_of
 from inspector.why import ErrorCount, why_of
 from inspector.why import Why as Reasons
-from record.campaign import is_campaign
+from record.campaign import RUNS, is_campaign
 from record.claims.differences import Difference
 from record.errors import WrongUse
 from record.events import Event
@@ -119,6 +119,8 @@ def view(asked: View) -> int:
         print(f"(on this machine only; whoever has the address can {may}; Ctrl-C ends it)", flush=True)
 
     place = asked.place
+    if is_campaign(place):
+        place = place / RUNS
     if not place.is_dir():
         raise WrongUse(f"there is no folder {place}: give the folder of a run, or one that holds runs")
     if is_run(place):

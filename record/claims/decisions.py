@@ -97,11 +97,17 @@ def decisions(state: RunState, levels: Mapping[str, float] | None = None) -> tup
 def decided_together(states: Mapping[str, RunState]) -> dict[str, tuple[Decision, ...]]:
     """The decisions of several runs, those that are confirmed at levels that Holm's correction leaves over all runs."""
     alone = {name: decisions(state) for name, state in states.items()}
+    levels = levels_together(alone)
+    return {name: decisions(state, levels[name]) if name in levels else alone[name] for name, state in states.items()}
+
+
+def levels_together(alone: Mapping[str, Sequence[Decision]]) -> dict[str, dict[str, float]]:
+    """Study -> confirmed hypothesis -> the level that Holm's correction leaves it over all of them."""
     asked = [(name, one) for name, every in alone.items() for one in every if one.confirmed]
     levels: dict[str, dict[str, float]] = {}
     for (name, one), level in zip(asked, holm_levels([one.p for _, one in asked]), strict=True):
         levels.setdefault(name, {})[one.hypothesis.id] = level
-    return {name: decisions(state, levels[name]) if name in levels else alone[name] for name, state in states.items()}
+    return levels
 
 
 def deciding_nodes(state: RunState) -> tuple[list[Node], bool]:

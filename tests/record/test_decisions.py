@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from record.claims.decisions import Run, decide, holm_levels, n_planned, verdict_of
+from record.claims.decisions import Run, decide, holm_levels, levels_together, n_planned, verdict_of
 from record.claims.means import LEVEL
 from record.estimands import Place
 from record.nouns.data import DataPlan
@@ -142,3 +142,21 @@ def test_a_plan_without_hypotheses_decides_nothing() -> None:
     assert decide(empty, [], confirmed=False) == ()
     nothing = only(decide(plan(hypothesis(DIFFERENCE)), [], confirmed=False))
     assert (nothing.verdict, nothing.parts[0].why) == ("undecided", "nothing was measured")
+
+
+def test_verdicts_of_several_studies_are_corrected_for_one_another() -> None:
+    """A support that just holds within its study does not over ten; a preview takes no part."""
+    asked = plan(hypothesis(DIFFERENCE))
+    clear = runs_of([(0.90, 0.80), (0.91, 0.80), (0.90, 0.81), (0.92, 0.81), (0.91, 0.82)])
+    close = runs_of([(0.88, 0.83), (0.86, 0.80), (0.90, 0.82), (0.87, 0.83), (0.89, 0.83)])
+    alone = {f"open{number}": decide(asked, runs_of([(0.8, 0.8), (0.9, 0.8), (0.7, 0.8)]), confirmed=True)
+             for number in range(8)} | {"clear": decide(asked, clear, confirmed=True),
+                                        "close": decide(asked, close, confirmed=True),
+                                        "preview": decide(asked, close, confirmed=False)}
+    assert only(alone["close"]).verdict == only(alone["clear"]).verdict == "supported"
+    levels = levels_together(alone)
+    assert "preview" not in levels and sorted({level for one in levels.values() for level in one.values()}) == (
+        pytest.approx([LEVEL / 10, LEVEL / 9]))
+    again = {name: only(decide(asked, runs, confirmed=True, levels=levels[name])).verdict
+             for name, runs in (("clear", clear), ("close", close))}
+    assert again == {"clear": "supported", "close": "undecided"}
