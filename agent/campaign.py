@@ -470,7 +470,9 @@ class Campaign:
             else:
                 self._signal(signal.SIGINT)
 
-        names = (signal.SIGINT, signal.SIGTERM)
+        names = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has it ignored: then the campaign goes on
+            names.append(signal.SIGHUP)
         before = {number: signal.signal(number, asked) for number in names}
         try:
             yield
