@@ -179,7 +179,7 @@ def committed(folder: Path) -> dict[str, int]:
 
 
 def twice(folder: Path) -> dict[str, int]:
-    """Answers of one key, and cells of one key and attempt, that are in a record more than once."""
+    """Answers of one key, and cells of one node and key, that are in a record more than once."""
     answers: Counter[str] = Counter()
     cells: Counter[str] = Counter()
     for run in (folder / RUNS).iterdir():
@@ -187,7 +187,7 @@ def twice(folder: Path) -> dict[str, int]:
             if isinstance(event, Answered):
                 answers[f"{run.name} {event.key}"] += 1
             elif isinstance(event, CellExecuted):
-                cells[f"{run.name} {event.run.key or event.run}"] += 1
+                cells[f"{run.name} {event.node} {event.run.key}"] += 1
     return {"answers": sum(number > 1 for number in answers.values()),
             "cells": sum(number > 1 for number in cells.values())}
 
