@@ -52,7 +52,7 @@ def test_a_paper_says_one_of_how_many(tmp_path: Path, monkeypatch: pytest.Monkey
     first, second = (read_state(campaign / RUNS / name).campaign for name in ("first", "run"))
     assert first is not None and (first.ideas, first.tests) == (3, {})
     assert second is not None and (second.ideas, second.tests) == (3, {"iris": 1}), "the same split, scored before"
-    assert place_in(campaign, campaign / RUNS / "first").tests == {"iris": 1}
+    assert (place := place_in(campaign, campaign / RUNS / "first")) is not None and place.tests == {"iris": 1}
     told = [str(request.inputs) for request in world.model.requests if request.role.name == "outline"][-1]
     assert "{campaign.ideas} ideas that were run together" in told
     assert "also scored by others of them" in told and "{campaign.tests.iris}" in told
