@@ -7,6 +7,7 @@ called never ablated is not, in a figure or in what was left out of a long paper
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,9 +51,11 @@ from record.reading import RecordError, is_run
 from review.evidence.tex import TexError
 from review.judge import Paper
 from review.judge.quotes import stands_in
+from review.judge.sections import PaperSection
 from stages.judging import paper_of
 
 NOT_QUOTED = "not in the paper"
+_TEX = re.compile(r"\\(?:end\{abstract\}|maketitle)\s*")
 
 
 class QuotedPart(Frozen):
@@ -197,9 +200,10 @@ def _quoted_part(one: AblatedPart, text: str) -> QuotedPart:
 def about(paper: Paper) -> tuple[str, str]:
     """Title and abstract of a paper, as far as its form tells them apart."""
     sections = paper.sections
-    title = next((one.text for one in sections[:1] if one.title == "Title"), sections[0].title if sections else "")
+    first = sections[0] if sections else PaperSection("", "")
+    title = first.text if first.title == "Title" else first.title or first.text.strip().partition("\n")[0]
     abstract = next((one.text for one in sections if "abstract" in one.title.casefold()), "")
-    return title.strip()[:300] or paper.path.stem, abstract[:4000]
+    return " ".join(title.removeprefix("Title:").split())[:300] or paper.path.stem, _TEX.sub("", abstract)[:4000]
 
 
 def _listed(one: Entry, number: int) -> ListedAblation:
@@ -263,16 +267,16 @@ def lines(found: MissingReport) -> Iterator[Text | Table]:
     yield from (_item(one.part.part, "", one.part.where or one.part.quote, one.quoted, "green") for one in there)
     never = [one for one in found.parts if not one.part.ablated]
     yield line(f"never ablated: {len(never)}", "bold")
-    yield from (_item(one.part.part, one.part.claim, one.part.quote, one.quoted, "yellow") for one in never)
+    yield from (_item(one.part.part, one.part.claim.removeprefix("none"), one.part.quote, one.quoted, "yellow")
+                for one in never)
     yield line(f"missing, best first: {len(found.missing)}" if found.missing else "missing: none", "bold")
     for number, one in enumerate(found.missing, 1):
         wanted = one.ablation
-        by = f" by {'; or '.join(wanted.replacement)}" if wanted.replacement else ""
-        yield line(f"{number}. {wanted.name}: {wanted.action} {wanted.ablated_part}{by} (asked for with probability "
-                   f"{wanted.probability:.2f})")
+        yield line(f"{wanted.name}: {_change(wanted)} (likely to be asked for: {wanted.probability:.2f})", "bold",
+                   label=f"{number}. ")
+        yield _item("tests", wanted.claim, wanted.quote, one.quoted, "")
         if wanted.metrics:
-            yield line(f"   measured by {', '.join(wanted.metrics)}", "dim")
-        yield _item("   tests", wanted.claim, wanted.quote, one.quoted, "")
+            yield line(f"measured by {', '.join(wanted.metrics)}", "dim")
     yield from _of_plan(found)
     if found.cut:
         yield line(f"not shown to the author: {', '.join(one for one in found.cut if one)}", "dim")
@@ -280,6 +284,12 @@ def lines(found: MissingReport) -> Iterator[Text | Table]:
     yield from removed_lines(found.removed)
     yield line(f"{found.took.calls} calls, {found.took.input_tokens + found.took.output_tokens} tokens, "
                f"{dollars(found.took.usd, found.took.unpriced)}", "dim")
+
+
+def _change(wanted: WantedAblation) -> str:
+    others = "; or ".join(wanted.replacement)
+    return {"REMOVE": f"take out {wanted.ablated_part}", "REPLACE": f"replace {wanted.ablated_part} by {others}",
+            "ADD": f"add {others} to {wanted.ablated_part}"}[wanted.action]
 
 
 def _item(head: str, text: str, quote: str, quoted: bool, style: str) -> Text:

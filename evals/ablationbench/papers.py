@@ -15,7 +15,7 @@ from pathlib import Path
 from models.roles.judge import ShownPaper
 from record.nouns.papers import Removed
 from review.judge import Paper, PaperError, guarded, read_paper
-from review.judge.sections import PaperSection, excerpt
+from review.judge.sections import PaperSection, excerpt, of_pdf
 
 CHARACTERS = 100_000
 """Of a paper that is shown, as a judge of papers is shown."""
@@ -72,7 +72,7 @@ def _head(path: Path) -> str:
 async def visible(path: Path, *, whole: bool, until: str = "", already_cut: bool = False) -> Visible:
     """The whole paper, or what an author planner may see of it. `until` names the last section that is shown;
     `already_cut`: the folder may hold no more than that, as those of the benchmark do. Raises `PaperError`."""
-    found = await guarded(await read_paper(paper_file(path)))
+    found = await guarded(_by_numbers(await read_paper(paper_file(path))))
     sections = found.paper.sections
     if not whole:
         sections = sections[:_end(sections, until, path, already_cut)]
@@ -80,6 +80,14 @@ async def visible(path: Path, *, whole: bool, until: str = "", already_cut: bool
     rest = [one.title for one in found.paper.sections if one not in sections]
     return Visible(replace(found.paper, sections=sections), tuple(one.title for one in sections), tuple(rest),
                    found.removed)
+
+
+def _by_numbers(paper: Paper) -> Paper:
+    """A paper in Markdown or text without marked headings, by its numbered lines as those of a PDF."""
+    if paper.form in ("Markdown", "text") and sum(bool(one.title) for one in paper.sections) < 2:
+        found = of_pdf("\n\n".join(f"{one.title}\n{one.text}".strip() for one in paper.sections))
+        return replace(paper, sections=found)
+    return paper
 
 
 def _is_after_all(section: PaperSection) -> bool:
