@@ -19,11 +19,11 @@ from agent.cli.paper_commands import BenchAblation
 from agent.cli.shown import answer, line, show, table
 from agent.settings import Settings, compose
 from evals.ablationbench.data import TASKS, BenchPaper, Task, read_papers, tasks_in
-from evals.ablationbench.judge_eval import MAJORITY, JudgeEval, corrected, read_judge_eval
+from evals.ablationbench.judge_eval import MAJORITY, JudgeEval, JudgeTable, corrected, read_judge_eval
 from evals.ablationbench.means import Mean, Paired, paired
 from evals.ablationbench.table import FIGURES, BenchTable, TaskTable, as_csv
 from evals.ablationbench.table import table as table_of
-from evals.ablationbench.work import MODELS_PLAN, OpenModels, PaperResult, Work, stored_judges, work
+from evals.ablationbench.work import MODELS_PLAN, OpenModels, PaperResult, Work, check_plans, stored_judges, work
 from inspector.text import dollars, duration, plain
 from models.client import Models
 from models.offline.assessing import CONFIGURE
@@ -75,10 +75,12 @@ def bench_ablation(asked: BenchAblation) -> int:
               for paper in read_papers(asked.data, task, asked.split, papers=asked.papers, only=asked.only or ())]
     settings = compose(config=asked.config, flags=asked.flags)
     bench = _work(asked, tasks, settings)
+    if bench.plans is not None:
+        check_plans(bench.plans, bench.planner, papers)
     if asked.dry_run:
         show(_planned(bench, papers))
         return DONE
-    check_writable(asked.out)
+    check_out(asked.out)
     results = _results(asked, bench, papers, settings)
     k = {task: bench.most(task) for task in tasks}
     if results is None:
@@ -173,6 +175,13 @@ def _results(asked: BenchAblation, bench: Work, papers: Sequence[BenchPaper], se
             return None
 
 
+def check_out(out: Path) -> None:
+    """Refuse what cannot be a folder of results. Raises `WrongUse`."""
+    if out.exists() and not out.is_dir():
+        raise WrongUse(f"--out {out} is a file: choose a folder")
+    check_writable(out)
+
+
 def check_begun(out: Path, begun: Begun) -> None:
     """Refuse a folder that was begun with something else. Raises `WrongUse`."""
     kept = out / BEGUN
@@ -246,8 +255,9 @@ def bench_lines(found: BenchTable, calibration: JudgeEval | None = None) -> Iter
     for one in found.tasks:
         yield Text(f"{one.task}@{found.k[one.task]}, {found.split}: {plain(found.planner)}", style="bold")
         yield line(_counts(one))
-        yield _figures(one, found, calibration)
-        yield from _judges(one)
+        judge = _calibrated(one, found, calibration)
+        yield _figures(one, judge)
+        yield from _judges(one, judge)
         if one.controls:
             yield table("control", "papers", "precision", "recall", "F1", rows=(
                 (NAMES[control.what], str(control.papers), *(
@@ -272,9 +282,13 @@ def _counts(one: TaskTable) -> str:
     return f"{one.scored} of {one.papers} papers scored" + "".join(f", {count} {what}" for count, what in rest if count)
 
 
-def _figures(one: TaskTable, found: BenchTable, calibration: JudgeEval | None) -> Table:
-    judge = None if calibration is None else calibration.of(
+def _calibrated(one: TaskTable, found: BenchTable, calibration: JudgeEval | None) -> JudgeTable | None:
+    """The figures against people of whoever judged: the majority, or the one judge."""
+    return None if calibration is None else calibration.of(
         one.task, MAJORITY if len(found.judges) > 1 else "".join(found.judges))
+
+
+def _figures(one: TaskTable, judge: JudgeTable | None) -> Table:
     share = {"author": "recall", "reviewer": "precision_plan"}[one.task]  # what items of labelled plans are shares of
     rows = list[tuple[str, ...]]()
     for name in FIGURES[one.task]:
@@ -289,13 +303,15 @@ def _interval(mean: Mean) -> str:
     return "-" if mean.low is None or mean.high is None else f"{mean.low:.3f} to {mean.high:.3f}"
 
 
-def _judges(one: TaskTable) -> Iterator[Text | Table]:
+def _judges(one: TaskTable, judge: JudgeTable | None) -> Iterator[Text | Table]:
+    if judge is not None and judge.kappa.value is not None:
+        yield line(f"kappa of {judge.judge} with people, on labelled plans: {judge.kappa.value:.3f}")
     if len(one.judges) > 1:
         yield table("judge", "papers", "F1 alone", "kappa with the majority", rows=(
-            (judge.judge, str(judge.papers), "-" if judge.f1 is None else f"{judge.f1.mean:.3f}",
-             "-" if judge.kappa is None else f"{judge.kappa:.3f}") for judge in one.judges))
+            (each.judge, str(each.papers), "-" if each.f1 is None else f"{each.f1.mean:.3f}",
+             "-" if each.kappa is None else f"{each.kappa:.3f}") for each in one.judges))
         yield line("kappa between judges: " + ("-" if one.kappa is None else f"{one.kappa:.3f}"))
-    else:
+    elif judge is None:
         yield line("one judge: how far it is to be believed, bench ablation-judge tells", "dim")
 
 

@@ -11,13 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.budget import check_priced
-from agent.cli.checks import check_writable
 from agent.cli.edge import DONE, FAILED, INTERRUPTED, say
 from agent.cli.paper_commands import BenchAblationJudge
 from agent.cli.shown import answer, line, table
 from agent.settings import Settings, compose
 from evals.ablationbench.agreement import Labels
-from evals.ablationbench.command import BEGUN, JSON, LOG, Begun, check_begun, judges_of, opener, tasks_of
+from evals.ablationbench.command import BEGUN, JSON, LOG, Begun, check_begun, check_out, judges_of, opener, tasks_of
 from evals.ablationbench.data import BenchPaper, LabelledPlan, Task, read_labels, read_papers
 from evals.ablationbench.judge_eval import MAJORITY, JudgeEval, JudgeTable, Pooled, judge_table, labelled, voted
 from evals.ablationbench.judging import Verdict
@@ -34,7 +33,7 @@ def bench_ablation_judge(asked: BenchAblationJudge) -> int:
     tasks = tasks_of(asked.task, asked.data)
     settings = compose(config=asked.config, flags=asked.flags)
     judges = judges_of(asked.judges, asked.answers, tasks, settings.models)
-    check_writable(asked.out)
+    check_out(asked.out)
     try:
         found = JudgeEval(judges=tuple(one for task in tasks for one in _tables(asked, task, judges, settings)))
     except KeyboardInterrupt:

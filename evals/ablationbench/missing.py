@@ -123,6 +123,8 @@ def missing_ablations(asked: MissingAblations) -> int:
         raise WrongUse("--gold or --reviews score the list that --plan gives: give --plan and one of the two")
     if asked.until and asked.view != "author":
         raise WrongUse("--until belongs to --as author: a reviewer sees the whole paper")
+    if asked.out is not None and (asked.out.is_dir() or not asked.out.absolute().parent.is_dir()):
+        raise WrongUse(f"--out {asked.out} cannot be a file: name one in a folder that is there")
     plan = _plan(asked.plan)
     try:
         draft = _draft(asked)

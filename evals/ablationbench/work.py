@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
+from pydantic import Field
+
 from evals.ablationbench.data import BenchPaper, Task, json_lines
 from evals.ablationbench.entries import Entry, read_plan
 from evals.ablationbench.judging import (
@@ -41,6 +43,7 @@ from evals.ablationbench.scores import K_AUTHOR, K_REVIEWER
 from models.client import ModelClient, Models
 from models.errors import CatalogueError, ModelConfigError, ModelError
 from models.roles.ablations import PaperAblationsInputs, ReviewRequest
+from record.errors import WrongUse
 from record.events.running import Answered
 from record.folder import write_file
 from record.log import Recorder
@@ -89,6 +92,8 @@ class PlanResult(Frozen):
     beyond: int = 0
     faults: tuple[str, ...] = ()
     probabilities: tuple[float, ...] = ()
+    cut: tuple[str, ...] = Field(default=(), description="titles of sections that an author planner was not shown")
+    left_out: tuple[str, ...] = Field(default=(), description="what of a long paper was not shown")
     calls: int = 0
     tokens: int = 0
     usd: float = 0.0
@@ -203,7 +208,8 @@ class _Desk:
         found = cut([entry(one) for one in wanted], most)
         dropped = tuple(entry(one) for one in answer.ablations[len(wanted):])
         return _result(Planned(found.entries, found.repeats, (*found.beyond, *dropped)), None).model_copy(update={
-            **_took(self.log, client.decision), "probabilities": tuple(one.probability for one in answer.ablations)})
+            **_took(self.log, client.decision), "cut": seen.cut, "left_out": inputs.paper.left_out,
+            "probabilities": tuple(one.probability for one in answer.ablations)})
 
     async def _headings(self, paper: BenchPaper) -> tuple[Entry, ...]:
         """By the method alone, where its end can be told."""
@@ -306,6 +312,15 @@ def plan_file(folder: Path, task: str, planner: str, id: str) -> Path | None:
     """The file of a stored plan: `FOLDER/TASK/PLANNER/ID.jsonl`, or with fewer folders."""
     places = (folder / task / planner, folder / task, folder / planner, folder)
     return next((path for place in places if (path := place / f"{id}.jsonl").is_file()), None)
+
+
+def check_plans(folder: Path, planner: str, papers: Sequence[BenchPaper]) -> None:
+    """Refuse a folder without a plan of any of the papers. Raises `WrongUse`."""
+    if papers and not any(plan_file(folder, one.task, planner, one.id) for one in papers):
+        names = sorted({path.parent.name for path in folder.rglob("*.jsonl")} - {folder.name})[:12]
+        more = f"; there are plans in {', '.join(names)}: name one with --planner" if names else ""
+        raise WrongUse(f"--plans {folder}: there is no plan of these papers by {planner}, as {papers[0].id}.jsonl"
+                       f"{more}")
 
 
 def stored_judges(answers: Path, tasks: Sequence[Task]) -> tuple[str, ...]:

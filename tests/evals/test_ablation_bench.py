@@ -282,7 +282,7 @@ def _until_killed(folder: Path, out: Path, asked: Path) -> None:
     def slowly() -> None:
         with open(asked, "a") as file:
             file.write("x")
-        time.sleep(0.004)
+        time.sleep(0.015)
 
     out.mkdir(exist_ok=True)
     papers = [paper for task in TASKS for paper in read_papers(str(folder), task, "test")]
@@ -297,10 +297,10 @@ def test_killed_at_random_ten_times_it_ends_with_the_same_table_and_asks_nothing
     fork, rng, kills = multiprocessing.get_context("fork"), random.Random(26), 0
     for _ in range(10):
         child = fork.Process(target=_until_killed, args=(folder, out, asked))
-        until, limit = asked.stat().st_size + rng.randint(1, 8), time.monotonic() + 20
+        until, limit = asked.stat().st_size + rng.randint(1, 4), time.monotonic() + 20
         child.start()
         while child.exitcode is None and asked.stat().st_size < until and time.monotonic() < limit:
-            child.join(rng.uniform(0.001, 0.01))
+            child.join(rng.uniform(0.001, 0.008))
         if child.exitcode is None and child.pid is not None:
             os.kill(child.pid, signal.SIGKILL)
             child.join()
@@ -371,7 +371,11 @@ def test_stored_plans_are_scored_continued_and_compared(tmp_path: Path, capsys: 
     (["--compare", "{set}", "{set}"], "holds no results"), (["{set}", "--data", "{set}"], "--compare"),
     (["--data", "{set}", "--only", "x*"], "none of the 4 papers"),
     (["--data", "{set}", "--planner", "lm", "--judges", "openai:gpt-4o"], "the offline model reads no papers"),
-    (["--data", "{set}", "--plans", "{set}", "--answers", "{set}"], "has rows of")])
+    (["--data", "{set}", "--plans", "{set}", "--answers", "{set}"], "has rows of"),
+    (["--data", "{set}", "--plans", "{set}", "--judges", "openai:x"], "no plan of these papers by set"),
+    (["--data", "{set}", "--planner", "headings", "--judges", "openai:x", "--out", "{set}/author/test.jsonl"],
+     "is a file"),
+    (["--data", "{set}", "--planner", "headings", "--judges", "openai:x", "--out", "{set}"], "is not empty")])
 def test_what_cannot_be_done_is_refused_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
 ) -> None:

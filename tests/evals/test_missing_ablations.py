@@ -108,6 +108,8 @@ def test_a_list_of_ones_own_is_held_against_the_paper_and_scored(
 @pytest.mark.parametrize(("words", "said"), [
     (["none.md"], "there is no none.md"), (["{draft}", "--as", "editor"], "give reviewer"),
     (["{draft}", "--gold", "{draft}"], "give --plan"), (["{draft}", "--until", "x"], "belongs to --as author"),
+    (["{draft}", "--out", "none/x.jsonl"], "in a folder that is there"), (["set"], "the offline model reads no papers"),
+    (["set/judge", "--model", "any:thing"], "there is no set/judge"),
     (["{draft}", "--plan", "none.jsonl"], "cannot read --plan"), (["{draft}", "--plan", "{draft}"], "not JSON"),
     (["{draft}", "--as", "author", "--until", "zzz", "--model", "any:thing"], "no section with this in its title"),
     (["{draft}"], "the offline model reads no papers")])
