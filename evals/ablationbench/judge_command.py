@@ -21,7 +21,8 @@ from evals.ablationbench.data import BenchPaper, LabelledPlan, Task, read_labels
 from evals.ablationbench.judge_eval import MAJORITY, JudgeEval, JudgeTable, Pooled, judge_table, labelled, voted
 from evals.ablationbench.judging import Verdict
 from evals.ablationbench.rows import Row
-from evals.ablationbench.work import Work, plan_file, stored_rows, work
+from evals.ablationbench.stored import plan_file, stored_rows
+from evals.ablationbench.work import Work, work
 from models.roles.ablations import PAPER_ABLATIONS
 from record.errors import WrongUse
 from record.folder import write_file

@@ -8,28 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import Field
-from rich.table import Table
-from rich.text import Text
-
 from agent.budget import check_priced, models_of
 from agent.cli.edge import DONE
-from agent.cli.judge import removed_lines
 from agent.cli.paper_commands import MissingAblations
-from agent.cli.shown import answer, line
+from agent.cli.shown import answer
 from agent.cli.status import state_of
 from agent.settings import Settings, compose, override
 from evals.ablationbench.data import BenchPaper
 from evals.ablationbench.entries import Entry, Plan, as_lines, read_plan, without_repeats
 from evals.ablationbench.judging import author_matches, review_requests, reviewer_matches
+from evals.ablationbench.missing_report import MissingReport, PlanScore, QuotedAblation, QuotedPart, lines
 from evals.ablationbench.papers import Visible, visible
 from evals.ablationbench.planning import entry
 from evals.ablationbench.scores import author_score, majority, reviewer_score
-from inspector.text import dollars, plain
 from models.client import Models
 from models.offline.assessing import CONFIGURE
 from models.roles.ablations import (
@@ -38,15 +33,10 @@ from models.roles.ablations import (
     AblatedPart,
     ListedAblation,
     PaperAblationsInputs,
-    Remark,
-    WantedAblation,
 )
 from record.errors import WrongUse
-from record.fold.facts import RoleUsage
 from record.folder import RunFolder, write_file
 from record.log import MemoryLog
-from record.nouns.frozen import Frozen
-from record.nouns.papers import Removed
 from record.reading import RecordError, is_run
 from review.evidence.tex import TexError
 from review.judge import Paper
@@ -54,55 +44,7 @@ from review.judge.quotes import stands_in
 from review.judge.sections import PaperSection
 from stages.judging import paper_of
 
-NOT_QUOTED = "not in the paper"
 _TEX = re.compile(r"\\(?:end\{abstract\}|maketitle)\s*")
-
-
-class QuotedPart(Frozen):
-    """A part of the method; `quoted` says whether its passages stand in the paper."""
-
-    part: AblatedPart
-    quoted: bool
-
-
-class QuotedAblation(Frozen):
-    """An ablation that is asked for."""
-
-    ablation: WantedAblation
-    quoted: bool
-
-
-class PlanScore(Frozen):
-    """A plan against gold ablations or reviews. `found`: of each gold ablation, or empty for reviews."""
-
-    against: str
-    judges: tuple[str, ...]
-    entries: int
-    wanted: int
-    precision: float
-    recall: float
-    f1: float
-    found: tuple[bool, ...] = ()
-
-
-class MissingReport(Frozen):
-    """What a paper ablates, what it does not, and what is missing, best first."""
-
-    paper: str
-    view: str
-    model: str
-    shown: tuple[str, ...] = Field(description="titles of the sections that were shown")
-    cut: tuple[str, ...] = Field(default=(), description="titles of those that were not, in author mode")
-    left_out: tuple[str, ...] = ()
-    parts: tuple[QuotedPart, ...]
-    missing: tuple[QuotedAblation, ...]
-    reasoning: str
-    remarks: tuple[Remark, ...] = Field(default=(), description="on the plan that was handed in, entry by entry")
-    repeats: tuple[str, ...] = Field(default=(), description="entries of that plan that repeat an earlier one")
-    faults: tuple[str, ...] = ()
-    score: PlanScore | None = None
-    removed: tuple[Removed, ...] = ()
-    took: RoleUsage
 
 
 @dataclass(frozen=True)
@@ -203,7 +145,7 @@ def about(paper: Paper) -> tuple[str, str]:
     """Title and abstract of a paper, as far as its form tells them apart."""
     sections = paper.sections
     first = sections[0] if sections else PaperSection("", "")
-    title = first.text if first.title == "Title" else first.title or first.text.strip().partition("\n")[0]
+    title = first.text if first.title == "Title" else first.title or first.text.strip().partition("\n\n")[0]
     abstract = next((one.text for one in sections if "abstract" in one.title.casefold()), "")
     return " ".join(title.removeprefix("Title:").split())[:300] or paper.path.stem, _TEX.sub("", abstract)[:4000]
 
@@ -256,61 +198,3 @@ async def _against_reviews(judges: dict[str, Models], paper: BenchPaper, entries
     score = reviewer_score(len(requests), len(entries), majority(said) or frozenset())
     return PlanScore(against="reviews", judges=tuple(judges), entries=len(entries), wanted=len(requests),
                      precision=score.precision, recall=score.recall, f1=score.f1)
-
-
-# --- what is shown ----------------------------------------------------------------------------------------------------
-
-
-def lines(found: MissingReport) -> Iterator[Text | Table]:
-    """What is ablated, what is not and carries a claim, then what is missing, best first."""
-    yield line(f"{found.paper}, read by {found.model} as its {found.view}", "bold")
-    there = [one for one in found.parts if one.part.ablated]
-    yield line(f"ablated already: {len(there)}" if there else "ablated already: nothing that was found", "bold")
-    yield from (_item(one.part.part, "", one.part.where or one.part.quote, one.quoted, "green") for one in there)
-    never = [one for one in found.parts if not one.part.ablated]
-    yield line(f"never ablated: {len(never)}", "bold")
-    yield from (_item(one.part.part, one.part.claim.removeprefix("none"), one.part.quote, one.quoted, "yellow")
-                for one in never)
-    yield line(f"missing, best first: {len(found.missing)}" if found.missing else "missing: none", "bold")
-    for number, one in enumerate(found.missing, 1):
-        wanted = one.ablation
-        yield line(f"{wanted.name}: {_change(wanted)} (likely to be asked for: {wanted.probability:.2f})", "bold",
-                   label=f"{number}. ")
-        yield _item("tests", wanted.claim, wanted.quote, one.quoted, "")
-        if wanted.metrics:
-            yield line(f"measured by {', '.join(wanted.metrics)}", "dim")
-    yield from _of_plan(found)
-    if found.cut:
-        yield line(f"not shown to the author: {', '.join(one for one in found.cut if one)}", "dim")
-    yield from (line(f"not shown: {one}", "dim") for one in found.left_out)
-    yield from removed_lines(found.removed)
-    yield line(f"{found.took.calls} calls, {found.took.input_tokens + found.took.output_tokens} tokens, "
-               f"{dollars(found.took.usd, found.took.unpriced)}", "dim")
-
-
-def _change(wanted: WantedAblation) -> str:
-    others = "; or ".join(wanted.replacement)
-    return {"REMOVE": f"take out {wanted.ablated_part}", "REPLACE": f"replace {wanted.ablated_part} by {others}",
-            "ADD": f"add {others} to {wanted.ablated_part}"}[wanted.action]
-
-
-def _item(head: str, text: str, quote: str, quoted: bool, style: str) -> Text:
-    mark = "" if quoted else f" ({NOT_QUOTED})"
-    return (Text(plain(head), style=style) + Text(f": {plain(text)}" if text else "")
-            + Text(f" \u201c{plain(quote)}\u201d" if quote else "", style="dim") + Text(mark, style="bold red"))
-
-
-def _of_plan(found: MissingReport) -> Iterator[Text]:
-    """What the paper says to the person's own list, and its score."""
-    if found.remarks:
-        yield line("your list", "bold")
-    for one in found.remarks:
-        style = {"missing": "green", "there already": "yellow", "no such part": "red"}[one.standing]
-        yield Text(f"{one.entry} {one.standing}", style=style) + Text(f": {plain(one.why)}") + Text(
-            f" \u201c{plain(one.quote)}\u201d" if one.quote else "", style="dim")
-    yield from (line(one, "yellow", label="twice: ") for one in found.repeats)
-    yield from (line(one, "yellow", label="not read: ") for one in found.faults)
-    if (score := found.score) is not None:
-        hits = "" if not score.found else f"; found of gold: {', '.join('yes' if one else 'no' for one in score.found)}"
-        yield line(f"against {score.against} ({score.wanted}), judged by {', '.join(score.judges)}: precision "
-                   f"{score.precision:.2f}, recall {score.recall:.2f}, F1 {score.f1:.2f}{hits}")

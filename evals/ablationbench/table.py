@@ -18,6 +18,7 @@ from evals.ablationbench.agreement import agreement
 from evals.ablationbench.data import Task
 from evals.ablationbench.judging import Verdict
 from evals.ablationbench.means import Mean, mean_of
+from evals.ablationbench.results import CONTROLS, Judged, PaperResult, What
 from evals.ablationbench.scores import (
     NO_GOLD,
     NO_REQUEST,
@@ -28,7 +29,6 @@ from evals.ablationbench.scores import (
     not_judged,
     reviewer_score,
 )
-from evals.ablationbench.work import CONTROLS, Judged, PaperResult, What
 from record.nouns.frozen import Frozen
 
 FIGURES = {"author": ("precision", "recall", "f1", "ndcg", "f1_one_to_one", "precision_plan", "ndcg_plan"),

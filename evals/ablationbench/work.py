@@ -13,14 +13,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from pydantic import Field
-
-from evals.ablationbench.data import BenchPaper, Task, json_lines
+from evals.ablationbench.data import BenchPaper, Task
 from evals.ablationbench.entries import Entry, read_plan
 from evals.ablationbench.judging import (
-    Match,
     Verdict,
     as_entries,
     author_matches,
@@ -38,23 +35,19 @@ from evals.ablationbench.planning import (
     headings,
     likely,
 )
-from evals.ablationbench.rows import asked_for, pairs_of
+from evals.ablationbench.results import CONTROLS, Judged, PaperResult, PlanResult, What
 from evals.ablationbench.scores import K_AUTHOR, K_REVIEWER
+from evals.ablationbench.stored import plan_file, stored_verdict
 from models.client import ModelClient, Models
 from models.errors import CatalogueError, ModelConfigError, ModelError
 from models.roles.ablations import PaperAblationsInputs, ReviewRequest
-from record.errors import WrongUse
 from record.events.running import Answered
 from record.folder import write_file
 from record.log import Recorder
-from record.nouns.frozen import Frozen
 from review.judge import JudgeError
 
 AT_ONCE = 4
 """Papers that are worked on at the same time."""
-What = Literal["plan", "gold", "other", "headings"]
-CONTROLS: tuple[What, ...] = ("gold", "other", "headings")
-"""Gold as the plan, another paper's plan, and each named part of the method taken out."""
 MODELS_PLAN = ("lm", "agent")
 FAILURES = (ModelError, JudgeError, OSError, ValueError)
 Found = TypeVar("Found")
@@ -80,46 +73,6 @@ class Work:
 
     def most(self, task: Task) -> int:
         return self.k or (K_AUTHOR if task == "author" else K_REVIEWER)
-
-
-class PlanResult(Frozen):
-    """The plan of a paper. `missing` and `failed` plans are none; an empty one that was handed in is done."""
-
-    state: Literal["done", "missing", "failed"] = "done"
-    why: str = ""
-    entries: tuple[Entry, ...] = ()
-    repeats: tuple[str, ...] = ()
-    beyond: int = 0
-    faults: tuple[str, ...] = ()
-    probabilities: tuple[float, ...] = ()
-    cut: tuple[str, ...] = Field(default=(), description="titles of sections that an author planner was not shown")
-    left_out: tuple[str, ...] = Field(default=(), description="what of a long paper was not shown")
-    calls: int = 0
-    tokens: int = 0
-    usd: float = 0.0
-    unpriced: int = 0
-    seconds: float = 0.0
-
-
-class Judged(Frozen):
-    """A plan or a control, and what each judge says of it."""
-
-    what: What
-    entries: tuple[Entry, ...]
-    verdicts: tuple[Verdict, ...]
-
-
-class PaperResult(Frozen):
-    """One paper of one task: its plan and what judges say."""
-
-    task: Task
-    id: str
-    wanted: int
-    plan: PlanResult
-    judged: tuple[Judged, ...] = ()
-
-    def of(self, what: What) -> Judged | None:
-        return next((one for one in self.judged if one.what == what), None)
 
 
 async def work(bench: Work, papers: Sequence[BenchPaper], out: Path, log: Recorder, models: OpenModels) -> list[
@@ -303,44 +256,3 @@ def _result(plan: Planned, seconds: float | None) -> PlanResult:
 def _why(error: BaseException) -> str:
     kind = "" if isinstance(error, JudgeError | CatalogueError) else f"{type(error).__name__}: "
     return " ".join(f"{kind}{error}".split())[:600]
-
-
-# --- what is stored ---------------------------------------------------------------------------------------------------
-
-
-def plan_file(folder: Path, task: str, planner: str, id: str) -> Path | None:
-    """The file of a stored plan: `FOLDER/TASK/PLANNER/ID.jsonl`, or with fewer folders."""
-    places = (folder / task / planner, folder / task, folder / planner, folder)
-    return next((path for place in places if (path := place / f"{id}.jsonl").is_file()), None)
-
-
-def check_plans(folder: Path, planner: str, papers: Sequence[BenchPaper]) -> None:
-    """Refuse a folder without a plan of any of the papers. Raises `WrongUse`."""
-    if papers and not any(plan_file(folder, one.task, planner, one.id) for one in papers):
-        names = sorted({path.parent.name for path in folder.rglob("*.jsonl")} - {folder.name})[:12]
-        more = f"; there are plans in {', '.join(names)}: name one with --planner" if names else ""
-        raise WrongUse(f"--plans {folder}: there is no plan of these papers by {planner}, as {papers[0].id}.jsonl"
-                       f"{more}")
-
-
-def stored_judges(answers: Path, tasks: Sequence[Task]) -> tuple[str, ...]:
-    """The judges whose rows a folder has, by `ANSWERS/TASK/JUDGE/`."""
-    return tuple(sorted({path.name for task in tasks for path in (answers / task).glob("*") if path.is_dir()}))
-
-
-def stored_rows(answers: Path, task: str, judge: str, planner: str, id: str) -> list[dict[str, object]] | None:
-    """The rows of a judge on a plan; None where there is no file. Raises `WrongUse`."""
-    path = plan_file(answers / task / judge, task, planner, id)
-    return None if path is None else [dict(row) for row in json_lines(path)]
-
-
-def stored_verdict(answers: Path, judge: str, planner: str, paper: BenchPaper, entries: Sequence[Entry]) -> Verdict:
-    rows = stored_rows(answers, paper.task, judge, planner, paper.id)
-    if rows is None:
-        return Verdict(judge=judge, state="failed", why="there is no file of this judge's rows")
-    names = [one.name for one in entries]
-    if paper.task == "author":
-        pairs = sorted(pairs_of(rows, [one.name for one in paper.gold], names))
-        return Verdict(judge=judge, matches=tuple(Match(gold=f"g{gold + 1}", entry=f"e{at + 1}") for gold, at in pairs))
-    return Verdict(judge=judge, matches=tuple(Match(gold="r1", entry=f"e{at + 1}")
-                                              for at in sorted(asked_for(rows, names))))

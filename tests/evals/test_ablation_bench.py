@@ -27,11 +27,13 @@ from evals.ablationbench.judging import author_matches, blind
 from evals.ablationbench.missing import about
 from evals.ablationbench.papers import MethodEndUnsure, visible
 from evals.ablationbench.planning import cut, headings, likely
+from evals.ablationbench.results import PaperResult
 from evals.ablationbench.rows import asked_for, pairs_of
 from evals.ablationbench.scores import author_score, reviewer_score
 from evals.ablationbench.scripted import Leaning, scripted
+from evals.ablationbench.stored import plan_file, stored_rows
 from evals.ablationbench.table import BenchTable, table
-from evals.ablationbench.work import AT_ONCE, OpenModels, PaperResult, Work, plan_file, stored_rows, work
+from evals.ablationbench.work import AT_ONCE, OpenModels, Work, work
 from models.client import Models
 from models.roles.ablations import PaperAblations, PaperAblationsInputs, WantedAblation
 from models.scripted import ScriptedModel

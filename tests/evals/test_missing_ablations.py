@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,20 @@ def test_an_author_sees_no_more_than_the_method(
     assert found["parts"][0]["quoted"] is False, "what is not shown cannot be quoted"
     assert main(["missing-ablations", str(draft), "--as", "author", "--until", "Intro", "--model", "any:thing"]) == 0
     assert "not shown to the author: 2 Method" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_paper_of_a_run_is_read_as_its_reader_gets_it(
+    tmp_path: Path, model: ScriptedModel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded, run = Path(__file__).parents[2] / "examples" / "recorded-run", tmp_path / "run"
+    run.mkdir()
+    shutil.copy(recorded / "run.db", run)
+    shutil.copytree(recorded / "paper", run / "paper")
+    assert main(["missing-ablations", str(run), "--model", "any:thing", "--as", "author"]) == 0
+    assert "not shown to the author: 4 Experimental Setup, 5 Results, 6 Ablations" in capsys.readouterr().out
+    assert asked(model).title.startswith("Calibration under Label Noise") and "smoothed by" in asked(model).paper.text
+    assert main(["missing-ablations", str(run)]) == 2, "the run's own model is the offline one"
 
 
 def test_a_list_of_ones_own_is_held_against_the_paper_and_scored(
