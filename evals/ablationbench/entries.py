@@ -63,14 +63,13 @@ def entry_of(given: object) -> Entry:
     if not isinstance(given, Mapping):
         raise ValueError("not an object")
     fields = cast(Mapping[str, Any], given)
-    part = _text(fields.get("ablated_part"))
-    name, action = _text(fields.get("name")) or part, _text(fields.get("action")).upper()
+    name, action = _text(fields.get("name")), _text(fields.get("action")).upper()
     if not name:
         raise ValueError("no name")
     if action not in ACTIONS:
         raise ValueError(f"action {action!r} is none of {', '.join(ACTIONS)}")
-    return Entry(name=name, ablated_part=part, action=action, replacement=_texts(fields.get("replacement")),
-                 metrics=_texts(fields.get("metrics")))
+    return Entry(name=name, ablated_part=_text(fields.get("ablated_part")), action=action,
+                 replacement=_texts(fields.get("replacement")), metrics=_texts(fields.get("metrics")))
 
 
 def as_lines(entries: Iterable[Entry]) -> str:

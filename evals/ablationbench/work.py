@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
+
+from pydantic import ValidationError
 
 from evals.ablationbench.data import BenchPaper, Task
 from evals.ablationbench.entries import Entry, read_plan
@@ -49,7 +51,7 @@ from review.judge import JudgeError
 AT_ONCE = 4
 """Papers that are worked on at the same time."""
 MODELS_PLAN = ("lm", "agent")
-FAILURES = (ModelError, JudgeError, OSError, ValueError)
+FAILURES = (ModelError, JudgeError, OSError, ValidationError, UnicodeDecodeError)
 Found = TypeVar("Found")
 
 
@@ -69,7 +71,6 @@ class Work:
     plans: Path | None = None
     answers: Path | None = None
     controls: bool = True
-    report: Callable[[PaperResult], None] = field(default=lambda result: None)
 
     def most(self, task: Task) -> int:
         return self.k or (K_AUTHOR if task == "author" else K_REVIEWER)
@@ -81,23 +82,22 @@ async def work(bench: Work, papers: Sequence[BenchPaper], out: Path, log: Record
     desk = _Desk(bench, log, models)
     room = asyncio.Semaphore(AT_ONCE)
 
-    async def at_a_time(begin: Callable[[], asyncio.Future[Found] | object]) -> object:
+    async def limited(asking: Callable[[int], Awaitable[Found]], at: int) -> Found:
         async with room:
-            return await begin()  # pyright: ignore
+            return await asking(at)
 
-    plans = await asyncio.gather(*(at_a_time(lambda paper=paper: desk.planned(paper)) for paper in papers))
-    planned = [one for one in plans if isinstance(one, PlanResult)]
+    async def plan(at: int) -> PlanResult:
+        return await desk.planned(papers[at])
 
     async def judge(at: int) -> PaperResult:
-        result = await desk.judged(papers[at], planned[at], _other(papers, planned, at))
+        result = await desk.judged(papers[at], plans[at], _other(papers, plans, at))
         folder = out / papers[at].task
         folder.mkdir(parents=True, exist_ok=True)
         write_file(folder / f"{papers[at].id}.json", result.model_dump_json(indent=1) + "\n")
-        bench.report(result)
         return result
 
-    found = await asyncio.gather(*(at_a_time(lambda at=at: judge(at)) for at in range(len(papers))))
-    return [one for one in found if isinstance(one, PaperResult)]
+    plans = await asyncio.gather(*(limited(plan, at) for at in range(len(papers))))
+    return await asyncio.gather(*(limited(judge, at) for at in range(len(papers))))
 
 
 def _other(papers: Sequence[BenchPaper], plans: Sequence[PlanResult], at: int) -> tuple[Entry, ...]:

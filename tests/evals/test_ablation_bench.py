@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from agent import budget
 from agent.cli import main
 from evals.ablationbench import data
 from evals.ablationbench.agreement import Labels
@@ -362,6 +364,34 @@ def test_stored_plans_are_scored_continued_and_compared(tmp_path: Path, capsys: 
     assert "was begun with planner 'good', and now it is planner 'poor'" in capsys.readouterr().err
     assert main([*common, "--planner", "good", "--dry-run"]) == 0
     assert "author: 4 papers, 4 of them scorable" in capsys.readouterr().out
+
+
+def test_models_plan_and_judge_and_a_finished_bench_asks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, model = write_set(tmp_path / "set"), scripted()
+    monkeypatch.setattr(budget, "open_backend", lambda settings: model)  # pyright: ignore
+    words = ["bench", "ablation", "--data", str(folder), "--model", "any:thing", "--judges", "any:a,any:b",
+             "--out", str(tmp_path / "out")]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"gold as the plan +4 +1.000 +1.000 +1.000", said) and "f1_unique" in said
+    assert "both tasks: precision" in said and "planner: 4 calls" in said and "judge: 8 calls" in said
+    asked = len(model.requests)
+    assert main([*words, "--json"]) == 0 and len(model.requests) == asked
+    found = json.loads(capsys.readouterr().out)
+    assert found["judges"] == ["any:a", "any:b"] and found["rows"][0]["found"] == [True, True]
+    kept = json.loads((tmp_path / "out" / "author" / "gate.json").read_text())["judged"][0]["verdicts"][1]
+    assert sorted(kept["order"]["entries"]) == ["e1", "e2", "e3"] and kept["matches"][0]["quoted"]
+    plans, _ = _stored(folder)
+    (folder / "judge_eval").mkdir()
+    (folder / "judge_eval" / "author.jsonl").write_text("".join(json.dumps({"id": f"poor/{id}", "labels": json.dumps(
+        {"name_in_paper": "Ablation 1", "name_in_plan": "P2"})}) + "\n" for id in PARTS))
+    judging = ["bench", "ablation-judge", "--data", str(folder), "--task", "author", "--plans", str(plans), "--model",
+               "any:thing", "--out", str(tmp_path / "judged"), "--json"]
+    assert main(judging) == 0
+    [one] = json.loads(capsys.readouterr().out)["judges"]
+    assert (one["judge"], one["items"], one["sensitivity"]["value"]) == ("any:thing", 4, 0.0)
 
 
 @pytest.mark.parametrize(("words", "said"), [
