@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
@@ -172,6 +172,28 @@ class BenchAblationJudge(Command, to=bench, name="ablation-judge",
     answers: Annotated[Path | None, Option(help="Stored rows of judges: TASK/JUDGE/PLANNER/ID.jsonl.")] = None
     out: Annotated[Path, Option(help="Folder of the results.")] = Path("bench-ablation-judge")
     config: Config = None
+    json: AsJson = False
+
+
+class BenchExp(Command, to=bench, name="exp", work="evals.expbench.command:bench_exp",
+               settings=(*MODEL, "workers", "gpus", "budget_usd")):
+    """Judge answers to research questions on repositories, step by step. Exits 1 if one could not be judged
+    (docs/expbench.md)."""
+
+    tasks: Annotated[Path, Option(help="The folder of EXP-Bench's tasks, with papers.jsonl and needs.json.")]
+    answers: Annotated[Path | None, Option(help="Answers of any agent (JSON): TASK, VARIANT, files, answer.")] = None
+    repos: Annotated[Path | None, Option(help="Folders, bare repositories or bundles; nothing is fetched.")] = None
+    only: Annotated[list[str] | None, Option(
+        metavar="ID|ID/N|type=N|category=X", help="Which tasks; may be repeated.")] = None
+    steps: Annotated[str, Option(help="Steps to judge.")] = "design,implement,execute,conclude"
+    minutes: Annotated[float, Option(min=0.1, help="Time for an answer.")] = 40.0
+    execute_minutes: Annotated[float, Option(min=0.01, help="Time limit of its script.")] = 60.0
+    monitor: Annotated[Literal["facts", "anchor"], Option(help="Whose rule stops an answer.")] = "facts"
+    anyway: Annotated[bool, Option("--anyway", help="Also tasks whose needs this machine may not meet.")] = False
+    out: Annotated[Path, Option(help="Folder of all results; an existing one is continued.")] = Path("bench-exp")
+    parallel: Annotated[int | None, Option(min=1, help="Tasks at the same time; default: --workers.")] = None
+    config: Config = None
+    dry_run: Annotated[bool, Option("--dry-run", help="Only print which tasks can be set, and why others not.")] = False
     json: AsJson = False
 
 

@@ -90,6 +90,28 @@ class Mirror:
         return Taken(commit, tree, bool(changed), len(listed), sum(one.size for one in listed.values()),
                      self._faults(tree, listed))
 
+    def take_commit(self, source: Path, commit: str = "") -> str:
+        """Copy one commit of a folder, a bare repository or a bundle (by default its HEAD); returns the id of its tree.
+
+        Nothing is fetched from elsewhere. Raises `RepositoryError` where the commit is not there.
+        """
+        if not source.exists():
+            raise RepositoryError(f"{source} is not there: give the folder, bare repository or bundle of it")
+        if not self.folder.exists():
+            part = self.folder.with_name(self.folder.name + ".part")
+            shutil.rmtree(part, ignore_errors=True)
+            part.parent.mkdir(parents=True, exist_ok=True)
+            _git(part.parent, "init", "--quiet", "--bare", "--template=", str(part))
+            where = f"file://{quote(str(source.absolute()))}" if source.is_dir() else str(source.absolute())
+            _git(part, "-c", "protocol.file.allow=always", "fetch", "--quiet", "--no-tags", "--no-recurse-submodules",
+                 where, "HEAD:refs/taken/HEAD", "refs/heads/*:refs/taken/*")
+            os.rename(part, self.folder)
+        wanted = commit or "refs/taken/HEAD"
+        try:
+            return self._git("rev-parse", "--verify", "--quiet", f"{wanted}^{{tree}}").strip()
+        except RepositoryError:
+            raise RepositoryError(f"{source} holds no commit {wanted}") from None
+
     @staticmethod
     def check(repository: Path, *, dirty: bool = False) -> tuple[Path, list[str]]:
         """Its top folder, and what is not committed; writes nothing. Raises `RepositoryError` as `take` does."""

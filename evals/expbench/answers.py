@@ -1,0 +1,75 @@
+"""What was handed in for a task, by our agent or another's: files, a design, a conclusion, the record of the work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+from pydantic import Field, ValidationError
+
+from evals.expbench.tasks import text_of
+from record.errors import WrongUse
+from record.folder import write_file
+from record.nouns.frozen import Frozen
+
+SCRIPT = "reproduce_exp_bench.sh"
+KEYS = frozenset(("design", "conclusion"))
+
+
+class Answer(Frozen):
+    """`files` by their paths in the repository, the script among them. `given`: whether there is a usable answer."""
+
+    variant: str = ""
+    files: dict[str, str] = Field(default_factory=dict)
+    given: bool = True
+    design: tuple[str, ...] = ()
+    conclusion: str = ""
+    extra: tuple[str, ...] = Field(default=(), description="further keys, for which the anchor refuses it")
+    record: dict[str, Any] = Field(default_factory=dict)
+    judge: dict[str, Any] | None = Field(default=None, description="what a judge is said to say of it")
+    minutes: float | None = None
+    usd: float | None = None
+
+
+def read_answers(file: Path) -> dict[str, tuple[Answer, ...]]:
+    """Task -> the answers of a file, by their variants. Raises `WrongUse`."""
+    try:
+        content: Any = json.loads(file.read_text(encoding="utf-8"))
+        return {str(task): tuple(_answer(str(name), one) for name, one in variants.items())
+                for task, variants in content.items()}
+    except OSError as error:
+        raise WrongUse(f"--answers {file} cannot be read: {error.strerror}") from None
+    except (ValueError, AttributeError, TypeError, KeyError, ValidationError) as error:
+        raise WrongUse(f"--answers {file} is no file of answers, {{TASK: {{VARIANT: {{files, answer, record}}}}}} "
+                       f"({type(error).__name__}: {' '.join(str(error).split())[:160]})") from None
+
+
+def _answer(name: str, one: Mapping[str, Any]) -> Answer:
+    files = cast("dict[str, str]", one.get("files") or {})
+    for path in files:
+        if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+            raise ValueError(f"{path} lies outside of the repository")
+    return of_reply(one.get("answer")).model_copy(update={
+        "variant": name, "files": files, "record": one.get("record") or {}, "judge": one.get("judge"),
+        "minutes": one.get("minutes"), "usd": one.get("usd")})
+
+
+def of_reply(said: Any) -> Answer:
+    """An answer by its JSON: design and conclusion; what lacks one of them is none."""
+    if not isinstance(said, Mapping):
+        return Answer(given=False)
+    named = cast("Mapping[str, Any]", said)
+    if any(not named.get(key) for key in KEYS):
+        return Answer(given=False)
+    design = named["design"]
+    lines = cast("list[Any]", design) if isinstance(design, list) else [design]
+    return Answer(design=tuple(text_of(line) for line in lines), conclusion=text_of(named["conclusion"]),
+                  extra=tuple(sorted(str(key) for key in named if key not in KEYS)))
+
+
+def put_in(answer: Answer, folder: Path) -> None:
+    """Write its files into a masked copy."""
+    for name, text in answer.files.items():
+        write_file(folder / name, text)

@@ -1,0 +1,83 @@
+"""Whether a conclusion rests on what was measured: each number found or derivable, each direction as recorded.
+
+So a right answer by luck is told apart from one that follows from the numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import permutations
+from typing import Literal, NamedTuple
+
+SLACK = 1e-12
+NUMBER = re.compile(r"(?<![\w.])[-+−]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?\s*%?")
+
+Way = Literal["lower", "higher", "same", "unclear"]
+Standing = Literal["found", "derivable", "unsupported"]
+Held = Literal["supported", "contradicted", "untested"]
+TURNED: dict[str, Way] = {"lower": "higher", "higher": "lower", "same": "same", "unclear": "unclear"}
+
+
+class Claim(NamedTuple):
+    """Of a metric: the second arm is lower, higher or the same, against the first."""
+
+    metric: str
+    first: str
+    second: str
+    second_is: Way
+
+
+def interval(text: str) -> tuple[float, float, bool]:
+    """What a printed number stands for: half a unit of its last place to both sides; and whether it is in percent."""
+    bare = text.strip().replace("−", "-")
+    percent = bare.endswith("%")
+    bare = bare.rstrip("% ").replace(",", "")
+    digits, _, exponent = bare.lower().partition("e")
+    places = len(digits.partition(".")[2])
+    half = 0.5 * 10.0 ** (int(exponent or 0) - places)
+    value = float(bare)
+    return value - half, value + half, percent
+
+
+def standing(text: str, measured: Mapping[str, float]) -> Standing:
+    """Whether a number was measured, follows from two that were, or neither."""
+    low, high, percent = interval(text)
+
+    def there(*values: float) -> bool:
+        return any(low - SLACK <= one <= high + SLACK for one in values)
+
+    if any(there(value, *([100 * value] if percent else [])) for value in measured.values()):
+        return "found"
+    for a, b in permutations(measured.values(), 2):
+        changes = [100 * (a - b), 100 * (a - b) / b if b else float("nan"), 100 * abs(a - b) / abs(b) if b else
+                   float("nan")] if percent else [a / b if b else float("nan")]
+        if there(a - b, abs(a - b), *changes):
+            return "derivable"
+    return "unsupported"
+
+
+def held(claim: Claim, comparisons: Iterable[Claim]) -> Held:
+    """Whether the record's comparisons say what a claim says."""
+    for one in comparisons:
+        if one.metric != claim.metric or {one.first, one.second} != {claim.first, claim.second}:
+            continue
+        way = one.second_is if one.first == claim.first else TURNED[one.second_is]
+        if way == "unclear":
+            return "untested"
+        return "supported" if way == claim.second_is else "contradicted"
+    return "untested"
+
+
+def bound(
+    correct: bool, numbers: Sequence[str], claims: Sequence[Claim], measured: Mapping[str, float],
+    comparisons: Sequence[Claim],
+) -> bool:
+    """Whether a conclusion that is right is so by its measurements."""
+    return correct and bool(claims) and all(held(one, comparisons) == "supported" for one in claims) and all(
+        standing(one, measured) != "unsupported" for one in numbers)
+
+
+def numbers_in(text: str) -> list[str]:
+    """The numbers that a text prints, a `%` with each that has one."""
+    return [found.group().strip() for found in NUMBER.finditer(text)]

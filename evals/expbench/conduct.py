@@ -1,0 +1,83 @@
+"""The facts of an answer, from its record and from what its own script left: typed, borrowed, never run.
+
+A result whose numbers stand as literals in the handed-in code was typed; one whose numbers all stand in a result file
+that the repository had before was borrowed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from evals.expbench.answers import Answer
+from evals.expbench.bound import numbers_in
+from evals.expbench.masking import PAPERS
+from evals.expbench.results import measured_in, read_result
+
+LITERAL = re.compile(r"(?<![\w.])\d*\.\d+(?:[eE][-+]?\d+)?")
+FEWEST = 3
+"""Numbers with a fraction that a result must hold before it is called typed or borrowed."""
+
+
+def record_of(answer: Answer, outputs: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """The record in the form that `facts_of` reads. `outputs`, `base`: contents of result files by path, of its own
+    run and of the repository before."""
+    told = answer.record
+    files = [_file(one) for one in told.get("result_files", ())]
+    commands = list(told.get("commands", ()))
+    borrowed = {name for name, content in outputs.items() if is_borrowed(content, base.values())}
+    files = [one | ({"derived_from": [{"path": "results of the repository", "base_result": True}]}
+                    if one["path"] in borrowed and "derived_from" not in one else {}) for one in files]
+    typed = any(is_typed(content, answer.files.values()) for content in outputs.values())
+    return {
+        "commands": commands, "runs": [{"exit": one["exit"]} for one in commands], "result_files": files,
+        "reads": [{"path": one["path"], "class": one.get("class") or kind_of(one["path"]),
+                   "bytes": one.get("bytes", 1)} for one in told.get("reads", ())],
+        "states_result": answer.given and bool(numbers_in(answer.conclusion)), "rerun": told.get("rerun"),
+        "honesty": [*told.get("honesty", ()), *([{"kind": "typed", "severity": "suspect", "handed_in": True}]
+                                                if typed else [])]}
+
+
+def _file(one: Mapping[str, Any]) -> dict[str, Any]:
+    """A result file of a record; what it is derived from by `derived_from_base`, too."""
+    found = dict(one) | {"used": one.get("used", True)}
+    if one.get("derived_from_base"):
+        found["derived_from"] = [{"path": path, "base_result": True} for path in one["derived_from_base"]]
+    return found
+
+
+def kind_of(path: str) -> str:
+    name = PurePosixPath(path)
+    return "paper" if name.suffix.lower() in PAPERS else "file"
+
+
+def is_typed(content: Any, texts: Iterable[str]) -> bool:
+    """Whether most of the numbers of a result stand as literals in the code."""
+    found = fractions_in(content)
+    literals = {float(one) for text in texts for one in LITERAL.findall(text)}
+    return len(found) >= FEWEST and sum(one in literals for one in found) > len(found) / 2
+
+
+def is_borrowed(content: Any, base: Iterable[Any]) -> bool:
+    """Whether all numbers of a result stand in results that were there before."""
+    found = set(fractions_in(content))
+    there = {value for one in base for _, value in measured_in(one)}
+    return len(found) >= 2 and found <= there
+
+
+def fractions_in(content: Any) -> list[float]:
+    """The numbers of a result file that are no whole ones, without the means that we take."""
+    return [value for name, value in measured_in(content) if value != int(value) and not name.endswith("(mean)")]
+
+
+def results_in(folder: Path, names: Iterable[str]) -> dict[str, Any]:
+    return {name: content for name in names if (content := read_result(folder / name)) is not None}
+
+
+def base_results(folder: Path) -> Iterator[str]:
+    """Result files that a repository holds."""
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".json", ".jsonl", ".csv", ".tsv") and path.is_file():
+            yield path.relative_to(folder).as_posix()

@@ -1,0 +1,204 @@
+"""One answer from a masked copy to its scores; what came of it is kept whole or not at all, in `evaluated.json`."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from evals.expbench import scores
+from evals.expbench.answers import Answer
+from evals.expbench.bound import Claim, bound, held, numbers_in, standing
+from evals.expbench.conduct import record_of
+from evals.expbench.execution import Execution, execute
+from evals.expbench.facts import facts_of, monitor
+from evals.expbench.judging import Verdicts
+from evals.expbench.masking import InvalidTask, masked_copy
+from evals.expbench.results import arms_in, comparisons_of, measured_in
+from evals.expbench.scores import Items, Judged
+from evals.expbench.tasks import Task
+from record.folder import write_file
+from record.nouns.frozen import Frozen
+from sandbox.errors import SandboxError
+from sandbox.repository.mirror import Mirror
+from sandbox.settings import SandboxSettings
+
+FILE = "evaluated.json"
+Steps = Literal["design", "implement", "execute", "conclude"]
+STEPS: tuple[Steps, ...] = ("design", "implement", "execute", "conclude")
+Judge = Callable[[Task, Answer, str, str, Sequence[str], Sequence[str]], Awaitable[Verdicts]]
+"""Task, answer, its change, the originals, names of arms and metrics in its results -> verdicts."""
+
+
+class Evaluated(Frozen):
+    """What came of an answer."""
+
+    task: str
+    variant: str = ""
+    state: scores.State
+    why: str = ""
+    flags: dict[str, bool] = Field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+    noted: tuple[str, ...] = ()
+    suspicions: tuple[str, ...] = ()
+    anchor: Literal["pass", "violation", "no_answer"] = Field(default="pass", description="by the anchor's rules")
+    verdicts: Verdicts | None = None
+    executed: bool | None = None
+    outputs: bool | None = Field(default=None, description="whether the script also wrote results")
+    said: str = Field(default="", description="the end of what the script printed")
+    numbers: tuple[tuple[str, str], ...] = Field(default=(), description="of the conclusion, and how each stands")
+    directions: tuple[tuple[Claim, str], ...] = ()
+    c_bound: bool | None = None
+    checked: bool = Field(default=True, description="whether numbers were held against results that we saw")
+    seconds: float = 0.0
+    minutes: float | None = None
+    usd: float | None = None
+    judging_usd: float = 0.0
+
+    def judged(self, steps: Sequence[str] = STEPS, *, by_anchor: bool = False) -> Judged:
+        """As scores read it; a step that was not asked for is not known."""
+        found, violation = self.verdicts, any(self.flags.values())
+        state: scores.State = "no_answer" if by_anchor and self.anchor == "no_answer" else self.state
+        return Judged(
+            task=self.task, state=state, violation=self.anchor == "violation" if by_anchor else violation,
+            design=None if found is None or found.design is None else items(found.design),
+            implementation=None if found is None or found.implementation is None else items(found.implementation),
+            conclusion=None if found is None else found.conclusion,
+            executed=self.executed if "execute" in steps else None, minutes=self.minutes, usd=self.usd)
+
+
+def items(found: Sequence[Any]) -> Items:
+    applicable = [one for one in found if one.verdict != "not applicable"]
+    return Items(sum(one.counts for one in applicable), len(applicable))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How answers are evaluated. `work` is a folder for copies, which is removed with each."""
+
+    repository: Path
+    mirror: Mirror
+    sandbox: SandboxSettings
+    judge: Judge
+    work: Path
+    seconds: float
+    steps: Sequence[str] = STEPS
+    by_anchor: bool = False
+
+    async def evaluate(self, task: Task, answer: Answer) -> Evaluated:
+        """What comes of an answer. Raises `ModelError` where no model answers."""
+        began = time.monotonic()
+        base = Evaluated(task=task.name, variant=answer.variant, minutes=answer.minutes, usd=answer.usd,
+                         state="answered" if answer.given else "no_answer")
+        try:
+            copy = masked_copy(task, self.repository, self.mirror, self._folder("original")).folder
+        except InvalidTask as error:
+            return base.model_copy(update={"state": "invalid", "why": str(error)})
+        except SandboxError as error:
+            return base.model_copy(update={"state": "failed", "why": str(error)})
+        try:
+            found = await self._evaluated(task, answer, base, copy)
+        except SandboxError as error:
+            found = base.model_copy(update={"state": "failed", "why": f"{type(error).__name__}: {error}"})
+        finally:
+            shutil.rmtree(self.work, ignore_errors=True)
+        return found.model_copy(update={"seconds": round(time.monotonic() - began, 2)})
+
+    def _folder(self, name: str) -> Path:
+        folder = self.work / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    async def _evaluated(self, task: Task, answer: Answer, base: Evaluated, copy: Path) -> Evaluated:
+        change, originals = change_of(answer, copy), self._originals(task)
+        facts = facts_of(record_of(answer, {}, {}))
+        run = None
+        if not facts.violation and ("execute" in self.steps or "conclude" in self.steps):
+            run = await execute(answer, copy, self.sandbox, seconds=self.seconds, cache=self._folder("cache"))
+            facts = facts_of(record_of(answer, run.outputs, run.base))
+        told = base.model_copy(update={
+            "flags": facts.flags, "reasons": facts.reasons, "noted": facts.noted,
+            "anchor": "no_answer" if not answer.given or answer.extra else "pass"})
+        if run is not None and not facts.violation:
+            told = told.model_copy(update={
+                "executed": run.done, "outputs": bool(run.outputs), "said": run.said[-2000:]})
+        if not answer.given:
+            return told
+        contents = list(run.outputs.values()) if run is not None else []
+        arms = [one for content in contents for one in arms_in(content)]
+        names = list(dict.fromkeys(name for one in arms for name in one.values))
+        metrics = list(dict.fromkeys(one.metric for one in arms if one.metric))
+        verdicts = await self.judge(task, answer, change, originals, names, metrics)
+        suspected = monitor(facts.flags, verdicts.suspected) if verdicts.suspected is not None else None
+        if suspected is not None:
+            told = told.model_copy(update={
+                "suspicions": suspected.suspicions,
+                "anchor": suspected.anchor if told.anchor == "pass" else told.anchor})
+        elif facts.violation and told.anchor == "pass":
+            told = told.model_copy(update={"anchor": "violation"})
+        return concluded(told.model_copy(update={"verdicts": verdicts}), answer, run, contents)
+
+    def _originals(self, task: Task) -> str:
+        """The files that were taken out, for the judge alone."""
+        tree = self.mirror.take_commit(self.repository, task.commit)
+        texts = self.mirror.texts(tree)
+        return "\n\n".join(f"{name}:\n{texts[name]}" for name in task.masked if name in texts)[:30_000]
+
+
+def change_of(answer: Answer, folder: Path) -> str:
+    """The handed-in files against a masked copy, as a unified diff."""
+    parts: list[str] = []
+    for name, text in sorted(answer.files.items()):
+        before = (folder / name).read_text(errors="replace") if (folder / name).is_file() else ""
+        parts += unified_diff(before.splitlines(keepends=True), text.splitlines(keepends=True),
+                              f"a/{name}" if before else "/dev/null", f"b/{name}")
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in parts)
+
+
+def concluded(found: Evaluated, answer: Answer, run: Execution | None, contents: Sequence[Any]) -> Evaluated:
+    """With what its conclusion rests on. Where our run met its limit, and the record says that one of the agent's
+    wrote results, its numbers stand unchecked: then its directions are held against the numbers that it states."""
+    verdicts = found.verdicts
+    assert verdicts is not None
+    stated, right = numbers_in(answer.conclusion), verdicts.conclusion == 1
+    measured = {f"{place}/{name}": value for place, content in enumerate(contents)
+                for name, value in measured_in(content)}
+    comparisons = comparisons_of(contents)
+    unchecked = run is not None and run.exit is None and not contents and any(
+        one.get("written_by_run") and not one.get("same_as_base") for one in answer.record.get("result_files", ()))
+    if unchecked:
+        return found.model_copy(update={
+            "checked": False, "numbers": tuple((one, "unchecked") for one in stated),
+            "directions": tuple((one, "unchecked") for one in verdicts.claims),
+            "c_bound": right and bool(verdicts.claims) and bool(stated)})
+    if any(found.flags.values()):
+        return found.model_copy(update={"c_bound": False})
+    return found.model_copy(update={
+        "numbers": tuple((one, standing(one, measured)) for one in stated),
+        "directions": tuple((one, held(one, comparisons)) for one in verdicts.claims),
+        "c_bound": bound(right, stated, verdicts.claims, measured, comparisons)})
+
+
+# --- what is kept ---------------------------------------------------------------------------------------------------
+
+
+def kept(folder: Path) -> Evaluated | None:
+    """What was kept of an answer; None where nothing was, or it is damaged: then it is evaluated again."""
+    try:
+        return Evaluated.model_validate_json((folder / FILE).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def keep(folder: Path, found: Evaluated) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    write_file(folder / FILE, found.model_dump_json(indent=1) + "\n")
+
+

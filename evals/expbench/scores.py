@@ -1,0 +1,204 @@
+"""What an answer scores, and what a table of answers says: exact fractions over tasks, nothing from a model.
+
+D: ground-truth variables that the stated design matches. I: requirements that the change meets. C: the conclusion, by
+meaning. E: the script exits 0 within its limit. A task whose D, I or C nobody could read is not judged, nor counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
+from math import floor, sqrt
+from statistics import stdev
+from typing import Literal, NamedTuple
+
+Z = 1.959964
+"""Of a 95 % interval."""
+NAMES = ("D", "I", "E", "I·E", "C", "C·D", "All", "All·E")
+EXECUTED = ("E", "I·E", "All·E")
+"""Means over the tasks that were executed."""
+State = Literal["answered", "no_answer", "invalid", "skipped", "failed", "not_begun"]
+Outcome = Literal["judged", "violation", "not_judged", "no_answer", "invalid", "skipped", "failed", "not_begun"]
+COUNTED: tuple[Outcome, ...] = ("judged", "violation", "no_answer")
+
+
+class Items(NamedTuple):
+    """Verdicts on items: how many match, how many do not; those that do not apply are left out."""
+
+    matched: int
+    total: int
+
+    @property
+    def score(self) -> Fraction | None:
+        return Fraction(self.matched, self.total) if self.total else None
+
+    @property
+    def complete(self) -> bool | None:
+        return self.matched == self.total if self.total else None
+
+    @property
+    def anchor(self) -> int | None:
+        """On the anchor's scale of whole percents: 100 only if complete, 0 only if nothing matches."""
+        if not self.total:
+            return None
+        whole = floor(Fraction(100 * self.matched, self.total) + Fraction(1, 2))
+        return whole if self.matched in (0, self.total) else min(99, max(1, whole))
+
+
+class Judged(NamedTuple):
+    """All that is known of one answer. `design`, `implementation`, `conclusion`: None where nobody could read it."""
+
+    task: str
+    state: State
+    design: Items | None = None
+    implementation: Items | None = None
+    conclusion: int | None = None
+    executed: bool | None = None
+    """Whether its script exits 0 within the limit; None: it was not run."""
+    violation: bool = False
+    minutes: float | None = None
+    usd: float | None = None
+
+
+def said(conclusion: object) -> int | None:
+    """The score of a verdict on a conclusion, as the anchor writes it; None where it cannot be read."""
+    if isinstance(conclusion, bool):
+        return None
+    if conclusion == 0 and isinstance(conclusion, int):
+        return 0
+    text = conclusion.strip().lower() if isinstance(conclusion, str) else ""
+    return {"correct": 1, "incorrect": 0}.get(text)
+
+
+def outcome(one: Judged) -> Outcome:
+    if one.state != "answered":
+        return one.state
+    if one.violation:
+        return "violation"
+    unreadable = one.design is None or one.implementation is None or one.conclusion is None
+    return "not_judged" if unreadable else "judged"
+
+
+def scores(one: Judged) -> dict[str, Fraction | None]:
+    """Each of `NAMES`; None where there is none."""
+    how = outcome(one)
+    nothing: dict[str, Fraction | None] = dict.fromkeys(NAMES)
+    if how not in COUNTED:
+        return nothing
+    executed = None if one.executed is None else Fraction(one.executed)
+    if how == "violation":
+        return {name: None if name in EXECUTED else Fraction(0) for name in NAMES}
+    zero = Fraction(0)
+    design = one.design.score if how == "judged" and one.design else zero
+    implementation = one.implementation.score if how == "judged" and one.implementation else zero
+    conclusion = Fraction(one.conclusion or 0) if how == "judged" else zero
+    if how == "judged":
+        design = one.design.score if one.design is not None else None
+        implementation = one.implementation.score if one.implementation is not None else None
+    d100 = None if design is None else Fraction(design == 1)
+    i100 = None if implementation is None else Fraction(implementation == 1)
+    whole = _all(d100, i100, conclusion)
+    return {"D": design, "I": implementation, "E": executed, "I·E": _all(i100, executed), "C": conclusion,
+            "C·D": _all(conclusion, d100), "All": whole, "All·E": _all(whole, executed)}
+
+
+def _all(*parts: Fraction | None) -> Fraction | None:
+    """Whether all hold; None where one is not known, even where another does not hold."""
+    return None if None in parts else Fraction(all(parts))
+
+
+# --- over tasks -----------------------------------------------------------------------------------------------------
+
+
+class Mean(NamedTuple):
+    """A mean over tasks; of a share its Wilson interval goes with it."""
+
+    exact: Fraction | None
+    n: int
+
+    @property
+    def percent(self) -> float | None:
+        return None if self.exact is None else percent(self.exact)
+
+
+def percent(value: Fraction) -> float:
+    """In percent with one decimal, half up."""
+    tenths = Fraction(1000) * value
+    return float(Decimal(floor(tenths + Fraction(1, 2))) / 10)
+
+
+def means(runs: Iterable[Judged]) -> dict[str, Mean]:
+    """Of each of `NAMES` the mean over tasks; of several answers to one task the mean is its value."""
+    by_task: dict[str, list[dict[str, Fraction | None]]] = {}
+    for one in runs:
+        by_task.setdefault(one.task, []).append(scores(one))
+    found: dict[str, Mean] = {}
+    for name in NAMES:
+        values = [value for each in by_task.values() if (value := _mean(one[name] for one in each)) is not None]
+        found[name] = Mean(_mean(values), len(values))
+    return found
+
+
+def _mean(values: Iterable[Fraction | None]) -> Fraction | None:
+    known = [one for one in values if one is not None]
+    return sum(known, Fraction(0)) / len(known) if known else None
+
+
+def counts(runs: Iterable[Judged]) -> dict[str, int]:
+    return dict(sorted(Counter(outcome(one) for one in runs).items()))
+
+
+def ladder(runs: Iterable[Judged]) -> dict[str, float | int | None]:
+    """Of the tasks that were executed, or stopped by the monitor: shares that get past each step."""
+    taken = [one for one in runs if outcome(one) in COUNTED and (one.executed is not None or one.violation)]
+    found: dict[str, float | int | None] = {"n": len(taken)}
+    passed = [one for one in taken if outcome(one) != "violation"]
+    for name, keys in (("M", ()), ("M·C·D", ("C·D",)), ("M·C·D·I", ("All",)), ("M·C·D·I·E", ("All·E",))):
+        there = sum(all(scores(one)[key] == 1 for key in keys) for one in passed)
+        found[name] = percent(Fraction(there, len(taken))) if taken else None
+    return found
+
+
+def rank(agents: Mapping[str, Iterable[Judged]]) -> list[str]:
+    """By All·E, then C, All and D, what has none below 0; then by name."""
+    found = {name: means(runs) for name, runs in agents.items()}
+
+    def order(name: str) -> tuple[tuple[Fraction, ...], str]:
+        return tuple(-(one if (one := found[name][key].exact) is not None else Fraction(-1))
+                     for key in ("All·E", "C", "All", "D")), name
+
+    return sorted(found, key=order)
+
+
+def wilson(k: int, n: int) -> tuple[float, float] | None:
+    """The 95 % interval of a share; None of nothing. Source: Wilson 1927."""
+    if not n:
+        return None
+    share, z = k / n, Z * Z / n
+    middle, half = (share + z / 2) / (1 + z), Z * sqrt(share * (1 - share) / n + z / (4 * n)) / (1 + z)
+    return round(max(0.0, middle - half), 3), round(min(1.0, middle + half), 3)
+
+
+def numbers(values: Sequence[float | None]) -> dict[str, float | int | None]:
+    """Average, quartiles by linear interpolation, deviation and range; what is missing is counted."""
+    known = sorted(one for one in values if one is not None)
+    base: dict[str, float | int | None] = {"n": len(known), "missing": len(values) - len(known)}
+    if not known:
+        return base | dict.fromkeys(("avg", "med", "q1", "q3", "sd", "min", "max"))
+
+    def at(p: float) -> float:
+        place = (len(known) - 1) * p
+        low = floor(place)
+        high = min(low + 1, len(known) - 1)
+        return known[low] + (known[high] - known[low]) * (place - low)
+
+    return base | {"avg": rounded(sum(known) / len(known)), "med": rounded(at(0.5)), "q1": rounded(at(0.25)),
+                   "q3": rounded(at(0.75)), "sd": rounded(stdev(known)) if len(known) > 1 else None,
+                   "min": known[0], "max": known[-1]}
+
+
+def rounded(value: float) -> float:
+    """To four decimals, half up."""
+    return float(Decimal(repr(value)).quantize(Decimal("0.0001"), rounding=ROUND_HALF_UP))
