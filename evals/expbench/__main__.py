@@ -49,7 +49,7 @@ async def evaluate(out: Path, task: Task, settings: Settings, order: Order) -> N
     folder = Path(order.tasks)
     repository = repository_of(task, folder, None if order.repos is None else Path(order.repos))
     answers: Sequence[Answer] = read_answers(Path(order.answers)).get(task.name, ()) if order.answers else ()
-    for answer in answers or (Answer(given=False),):
+    for answer in answers or (Answer(missing=True),):
         target = place / clean_name(answer.variant)
         known = kept(target)
         if known is not None and known.state not in ("failed", "not_begun"):

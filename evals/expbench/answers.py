@@ -24,6 +24,7 @@ class Answer(Frozen):
     variant: str = ""
     files: dict[str, str] = Field(default_factory=dict)
     given: bool = True
+    missing: bool = Field(default=False, description="whether nobody was asked, or nothing is known of what came")
     design: tuple[str, ...] = ()
     conclusion: str = ""
     extra: tuple[str, ...] = Field(default=(), description="further keys, for which the anchor refuses it")

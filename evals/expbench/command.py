@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +24,7 @@ from evals.expbench.answers import Answer, read_answers
 from evals.expbench.evaluating import STEPS, Evaluated, Steps, kept
 from evals.expbench.masking import NoRepository, repository_of
 from evals.expbench.scores import NAMES, percent, scores
-from evals.expbench.table import ExpTable, as_csv, rows, table
+from evals.expbench.table import ExpTable, as_csv, by_group, of_all, table
 from evals.expbench.tasks import Task, read_tasks
 from inspector.text import plain, short
 from models.roles.answering import ANSWER_DESIGN
@@ -65,8 +65,7 @@ def bench_exp(asked: BenchExp) -> int:
     check_isolation(settings.sandbox)
     order = order_of(asked, settings, answers)
     skipped = {task.name: why for task in tasks
-               if (why := "" if asked.anyway else lacking(task, settings)) or (
-                   why := without_repository(task, asked)) or (why := without_answer(task, answers))}
+               if (why := "" if asked.anyway else lacking(task, settings) or without_repository(task, asked))}
     ready = [task.name for task in tasks if task.name not in skipped]
     if asked.dry_run:
         show_plan(tasks, skipped, order)
@@ -152,12 +151,6 @@ def without_repository(task: Task, asked: BenchExp) -> str:
     return ""
 
 
-def without_answer(task: Task, answers: Mapping[str, Sequence[Answer]] | None) -> str:
-    if answers is None or answers.get(task.name) or task.invalid:
-        return ""
-    return "--answers holds none for it"
-
-
 # --- the work -------------------------------------------------------------------------------------------------------
 
 
@@ -169,8 +162,6 @@ class ExpTasks:
     """The tasks of the bench as jobs of a campaign: each is a process that takes its answers one after the other."""
 
     def __init__(self, out: Path, program: tuple[str, ...] = ()) -> None:
-        import sys
-
         self.out, self.program = out, program or (sys.executable, "-m", "evals.expbench")
 
     def command(self, entry: Entry, share: Share) -> list[str]:
@@ -227,7 +218,8 @@ def as_line(one: Evaluated) -> str:
 
 
 def show_results(found: ExpTable) -> None:
-    show([lines_in_columns("", "tasks", *NAMES, "C bound", rows=rows(found))])
+    show([lines_in_columns("score", "%", "95 %", "tasks", "anchor", rows=of_all(found)), line(""),
+          lines_in_columns("", "n", *NAMES, "bound", rows=by_group(found))])
     counted = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in found.counts.items())
     show([line(f"answers: {counted}; judged by {found.judge}"),
           line("past the monitor, of those that were executed or stopped: " + ", ".join(
@@ -245,7 +237,3 @@ def show_plan(tasks: Sequence[Task], skipped: Mapping[str, str], order: Order) -
 
 def clean_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text) or "answer"
-
-
-def forget(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)

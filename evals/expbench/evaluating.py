@@ -102,6 +102,9 @@ class Evaluation:
             return base.model_copy(update={"state": "invalid", "why": str(error)})
         except SandboxError as error:
             return base.model_copy(update={"state": "failed", "why": str(error)})
+        if answer.missing:
+            shutil.rmtree(self.work, ignore_errors=True)
+            return base.model_copy(update={"state": "skipped", "why": "there is no answer to it"})
         try:
             found = await self._evaluated(task, answer, base, copy)
         except SandboxError as error:
@@ -130,7 +133,7 @@ class Evaluation:
             told = told.model_copy(update={
                 "executed": run.done, "outputs": bool(run.outputs), "said": run.said[-2000:]})
         if not answer.given:
-            return told
+            return told.model_copy(update={"c_bound": False})
         contents = list(run.outputs.values()) if run is not None else []
         arms = [one for content in contents for one in arms_in(content)]
         names = list(dict.fromkeys(name for one in arms for name in one.values))

@@ -102,9 +102,17 @@ def group(name: str, found: Sequence[Evaluated], steps: Sequence[str], *, by_anc
     hidden = hidden_by(steps)
     cells = {key: Cell(percent=None, n=0) if key in hidden else cell(mean, share=key in SHARES)
              for key, mean in means.items()}
-    known = [one for one in found if one.c_bound is not None and scoring.outcome(one.judged(steps)) in scoring.COUNTED]
-    of_bound = scoring.Mean(Fraction(sum(bool(one.c_bound) for one in known), len(known)) if known else None, len(known))
-    return Group(name=name, scores=cells, c_bound=cell(of_bound, share=True))
+    return Group(name=name, scores=cells, c_bound=cell(bound_share(found), share=True))
+
+
+def bound_share(found: Sequence[Evaluated]) -> scoring.Mean:
+    """The mean over tasks of the share of answers whose conclusion is right by its measurements."""
+    by_task: dict[str, list[bool]] = {}
+    for one in found:
+        if one.c_bound is not None:
+            by_task.setdefault(one.task, []).append(one.c_bound)
+    shares = [Fraction(sum(each), len(each)) for each in by_task.values()]
+    return scoring.Mean(sum(shares, Fraction(0)) / len(shares) if shares else None, len(shares))
 
 
 def hidden_by(steps: Sequence[str]) -> set[str]:
@@ -152,15 +160,25 @@ def _told(value: bool | None) -> str:
     return "" if value is None else str(int(value))
 
 
-def rows(found: ExpTable) -> Iterator[tuple[str, ...]]:
-    """The groups as lines of a table."""
-    for one in (*found.groups, found.anchor):
-        yield (one.name, str(max((each.n for each in one.scores.values()), default=0)),
-               *(_shown(one.scores[name]) for name in scoring.NAMES), _shown(one.c_bound))
+def of_all(found: ExpTable) -> Iterator[tuple[str, ...]]:
+    """Score, percent, 95 % interval, n, and percent by the anchor's rules: over all tasks."""
+    whole = found.groups[0]
+    for name in scoring.NAMES:
+        one = whole.scores[name]
+        yield name, _percent(one), _interval(one), str(one.n), _percent(found.anchor.scores[name])
+    yield "C bound", _percent(whole.c_bound), _interval(whole.c_bound), str(whole.c_bound.n), ""
 
 
-def _shown(one: Cell) -> str:
-    if one.percent is None:
-        return "-"
-    spread = f" [{one.interval[0]:g}, {one.interval[1]:g}]" if one.interval is not None else ""
-    return f"{one.percent:.1f}{spread}"
+def by_group(found: ExpTable) -> Iterator[tuple[str, ...]]:
+    """A line a category and a type: percents, and the most tasks that one is over."""
+    for one in found.groups[1:]:
+        yield (one.name, str(max(each.n for each in one.scores.values())),
+               *(_percent(one.scores[name]) for name in scoring.NAMES), _percent(one.c_bound))
+
+
+def _percent(one: Cell) -> str:
+    return "-" if one.percent is None else f"{one.percent:.1f}"
+
+
+def _interval(one: Cell) -> str:
+    return "" if one.interval is None else f"{one.interval[0]:g} to {one.interval[1]:g}"
