@@ -31,7 +31,7 @@ from models.roles.answering import (
 from record.nouns.frozen import Frozen
 from review.judge.quotes import squeezed
 
-LONGEST_CHANGE = 110_000
+LONGEST_CHANGE = 78_000
 """Characters of a change that a judge is shown."""
 SHORTEST = 3
 """Letters and digits that a quote must have."""
@@ -86,7 +86,8 @@ async def by_model(client: ModelClient, name: str, task: Task, answer: Answer, *
     design: tuple[ItemJudged, ...] = ()
     implementation: tuple[ItemJudged, ...] = ()
     if items := design_items(task):
-        found = await client.ask(ANSWER_DESIGN, DesignInputs(question=task.question, items=items, design=answer.design))
+        found = await client.ask(ANSWER_DESIGN, DesignInputs(
+            question=task.question, items=items, design=answer.design[:MOST_ITEMS]))
         whole = "\n".join(answer.design)
         by_id = {one.id: one for one in found.verdicts}
         design = tuple(ItemJudged(

@@ -81,6 +81,7 @@ from record.tuning import Chosen
 from review.judge import read_rubric
 from tests.claimed import claimed
 from tests.models.ablation_examples import INPUTS as ABLATIONS
+from tests.models.answer_examples import INPUTS as ANSWERS
 from tests.models.ideation_examples import INPUTS as IDEATION
 from tests.models.protocol_examples import COMMON, FINDING, PRIOR
 from tests.models.protocol_examples import inputs as of_protocol
@@ -369,6 +370,7 @@ INPUTS["missing_ablations"] = MissingAblationsInputs(
         why="timeout: it took 120 s")))
 INPUTS.update(IDEATION)
 INPUTS.update(ABLATIONS)
+INPUTS.update(ANSWERS)
 INPUTS.update(REPOSITORY)
 SHOWN_REPOSITORY = RepositoryShown(
     command="python train.py --seed {seed} {overrides}", metric="metrics.json:val.r2 (accuracy)", test_metric=True,

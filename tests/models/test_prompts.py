@@ -38,7 +38,7 @@ from record.nouns.data import LeftOut, Measurement, MetricSpec
 from record.nouns.figures import FigureReview
 from record.nouns.nodes import Attempt, BranchStep, NodeKind, StageName, StageSummary
 from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section
-from tests.models import ablation_examples, ideation_examples, protocol_examples, repository_examples
+from tests.models import ablation_examples, answer_examples, ideation_examples, protocol_examples, repository_examples
 from tests.models.examples import ABLATION, CODE, DIFFERENCE, INPUTS, LAB, MEASUREMENTS, PARENT, PLAN, PROGRAM, WRITE
 from tests.models.snapshot import assert_snapshot
 from tests.programs import files
@@ -280,7 +280,7 @@ def huge() -> dict[str, BaseModel]:
                                 ShownPaper(text=LONG * 9, characters=9, left_out=(LONG,) * 99)),
     }
     changes |= ideation_examples.huge(LONG) | protocol_examples.huge(LONG)
-    changes |= repository_examples.huge(LONG) | ablation_examples.huge(LONG)
+    changes |= repository_examples.huge(LONG) | ablation_examples.huge(LONG) | answer_examples.huge(LONG)
     made: dict[str, BaseModel] = {}
     for role in ROLES:
         known = type(INPUTS[role]).model_fields
