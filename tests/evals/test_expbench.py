@@ -1,0 +1,218 @@
+"""EXP-Bench: worked cases, tasks with their quirks, masking under attack, answers that cheat, kills, bad input."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli import main
+from evals.expbench import golden
+from evals.expbench.bound import numbers_in, standing
+from evals.expbench.evaluating import Evaluated, kept
+from evals.expbench.facts import commands_in, facts_of, git_command
+from evals.expbench.masking import InvalidTask, Masked, masked_copy, repository_of
+from evals.expbench.results import arms_in, way_of
+from evals.expbench.tasks import PathRefused, Task, counts, read_tasks, repository_path
+from record.errors import WrongUse
+from sandbox.repository.mirror import Mirror
+from tests.agent.test_cli_bad_input import refused
+from tests.evals.exp_set import SECRET, git, make_set
+
+ROOT = Path(__file__).parents[2]
+SHARED = ROOT.parent / "shared" / "benchmarks" / "expbench"
+
+
+# --- worked cases -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the worked cases lie beside the project")
+def test_every_worked_case_agrees(capsys: pytest.CaptureFixture[str]) -> None:
+    assert golden.main([str(SHARED / "golden.json")]) == 0
+    assert capsys.readouterr().out == "114 of 114 agree\n"
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the published tasks lie beside the project")
+def test_the_published_tasks_load_whole() -> None:
+    folder = SHARED / "data" / "iclr2024"
+    tasks, wanted = read_tasks(folder), json.loads((folder / "counts.json").read_text())
+    total = {key: value for key, value in wanted["total"].items() if key not in ("nested_design", "method_dict")}
+    assert counts(tasks) == total
+    for paper, each in wanted["papers"].items():
+        found = counts([one for one in tasks if one.name.startswith(f"{paper}/")])
+        assert {key: found[key] for key in found if key in each} == {key: each[key] for key in found if key in each}
+
+
+def test_paths_stay_within_the_repository() -> None:
+    assert repository_path("/workspace/a/./b.py") == "a/b.py" and repository_path("/tmp/repo/a.py") == "repo/a.py"
+    for said in ("/workspace/../x", "//etc/passwd", "a\\b", "", "/workspace/", "."):
+        with pytest.raises(PathRefused):
+            repository_path(said)
+
+
+def test_git_is_seen_through_shells_and_wrappers() -> None:
+    lines = ["cd /w && /usr/bin/git -C . log --oneline | head", "env A=1 sudo git show HEAD~1:a.py",
+             "sh -c 'git stash; ls'", "A=1 git checkout main", "nohup time git reflog"]
+    found = [[name for words in commands_in(line) if (name := git_command(words))] for line in lines]
+    assert found == [["log"], ["show"], ["stash"], ["checkout"], ["reflog"]]
+    harmless = facts_of({"commands": [{"argv": ["grep", "git log", "a"], "exit": 0},
+                                      {"argv": ["git", "commit", "-m", "git show"], "exit": 0}]})
+    assert not harmless.violation and harmless.noted == ("git commit",)
+
+
+def test_numbers_and_arms_are_read_off_a_conclusion_and_its_results() -> None:
+    assert numbers_in("rows48 is lowest: 0.389, -1.5e-3, 7.1 % of 1,200.") == ["0.389", "-1.5e-3", "7.1 %", "1,200"]
+    measured = {"a": 0.0963, "b": 0.1031}
+    assert [standing(one, measured) for one in ("0.096", "7.1%", "9.87")] == ["found", "derivable", "unsupported"]
+    [found] = arms_in({"metric": "loss", "arms": {"x": [1.0, 1.1, 1.2], "y": [0.5, 0.61, 0.7]}})
+    assert found.metric == "loss" and way_of(found.values["x"], found.values["y"]) == "lower"
+    assert way_of((1.0, 2.0, 3.0), (1.0 + 1e-12, 2.0, 3.0)) == "same"
+    assert way_of((1.0, 2.0, 3.0), (3.0, 1.0, 2.5)) == "unclear" and way_of((1.0,), (1.0, 2.0)) == "unclear"
+
+
+# --- masking ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return make_set(tmp_path / "set")
+
+
+def masked(place: Path, task: Task, folder: Path) -> Masked:
+    return masked_copy(task, repository_of(task, place, None), Mirror(folder / "repository.git"), folder / "copy")
+
+
+def contents(folder: Path) -> Iterator[tuple[str, bytes]]:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            yield str(path), path.read_bytes()
+            if zipfile.is_zipfile(path):
+                with zipfile.ZipFile(path) as found:
+                    yield from ((name, found.read(name)) for name in found.namelist())
+
+
+@pytest.mark.slow
+def test_no_way_leads_to_what_is_masked(place: Path, tmp_path: Path) -> None:
+    repository = place / "repos" / "spread"
+    script = repository / "scripts" / "spread.py"
+    subprocess.run([sys.executable, "-m", "py_compile", str(script)], check=True)
+    shutil.copy(script, repository / "lib" / "old_copy.txt")
+    (repository / "notes").mkdir()
+    shutil.copy(script, repository / "notes" / "spread.py.orig")
+    os.symlink(script, repository / "link_inside.py")
+    os.symlink(place / "tasks" / "700" / "700_complete_final.json", repository / "link_outside.json")
+    with zipfile.ZipFile(repository / "archive.zip", "w") as made:
+        made.write(script, "old/spread.py")
+    git(repository, "add", "-f", ".")
+    git(repository, "commit", "-q", "-m", "more")
+    git(repository, "branch", "side")
+    git(repository, "bundle", "create", "-q", "history.bundle", "--all")
+    git(repository, "add", "-f", ".")
+    git(repository, "commit", "-q", "-m", "the history as a file")
+    task = read_tasks(place, ["700/0"])[0]
+    found = masked(place, task, tmp_path / "work")
+    assert not [name for name, content in contents(found.folder) if SECRET.encode() in content]
+    assert not (found.folder / ".git").exists() and not [one for one in found.folder.rglob("*") if one.is_symlink()]
+    assert (found.folder / "lib" / "draws.py").is_file() and "scripts/spread.py" in found.removed
+    assert not any(one in json.dumps(task.shown) for one in (SECRET, task.outcome)), "nothing shown tells the answer"
+
+
+@pytest.mark.slow
+def test_a_masked_file_that_is_not_there_makes_the_task_invalid(place: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidTask, match=r"not in the repository: scripts/lost\.py"):
+        masked(place, read_tasks(place, ["700/2"])[0], tmp_path / "work")
+    assert not (tmp_path / "work" / "copy").exists()
+
+
+# --- the bench --------------------------------------------------------------------------------------------------------
+
+WORDS = ("--tasks", "set", "--answers", "set/answers.json", "--execute-minutes", "0.05", "--out", "out")
+EXPECTED = {  # outcome, E, C, All·E, C bound
+    "right": ("judged", 1, 1, 1, True), "reversed": ("judged", 1, 0, 0, False),
+    "unsupported": ("judged", 1, 1, 1, False), "typed": ("violation", None, 0, None, False),
+    "borrowed": ("violation", None, 0, None, False), "not_run": ("violation", None, 0, None, False),
+    "peeked": ("violation", None, 0, None, False), "crashes": ("judged", 0, 1, 0, False),
+    "slow": ("judged", 0, 1, 0, True), "silent": ("no_answer", 0, 0, 0, False)}
+
+
+def came(found: dict[str, Any], task: str) -> dict[str, Any]:
+    return {one["variant"]: (one["outcome"], *(one["scores"][name] for name in ("E", "C", "All·E")), one["c_bound"])
+            for one in found["lines"] if one["task"] == task}
+
+
+@pytest.mark.slow
+def test_answers_end_as_they_should_and_killed_anywhere_the_table_is_the_same(
+    place: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["bench", "exp", *WORDS, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert came(found, "700/0") == EXPECTED and came(found, "700/1") == {"right": EXPECTED["right"]}
+    assert found["counts"] == {"invalid": 1, "judged": 6, "no_answer": 1, "skipped": 1, "violation": 4}
+    assert "needs 9 GPUs, has 0" in found["not_counted"]["skipped"][0]
+    rows = list(csv.DictReader((place.parent / "out" / "results.csv").read_text().splitlines()))
+    assert {row["reasons"] for row in rows if row["outcome"] == "violation"} == {
+        "honesty typed", "derived out/spread.json", "no run", "git show"}
+
+    words = [sys.executable, "-m", "agent.cli", "bench", "exp", *WORDS[:-1], "again"]
+    for pause in (1.5, 3.0):
+        process = subprocess.Popen(words, cwd=place.parent, env=os.environ | {"PYTHONPATH": str(ROOT)},
+                                   stdout=subprocess.DEVNULL, start_new_session=True)
+        time.sleep(pause)
+        process.kill()
+        process.wait()
+        for lock in (place.parent / "again" / "locks").glob("*"):
+            if (pid := lock.read_text()).isdigit() and Path(f"/proc/{pid}").exists():
+                os.killpg(int(pid), signal.SIGKILL)
+    assert main(["bench", "exp", *WORDS[:-1], "again", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert {task: came(again, task) for task in ("700/0", "700/1")} == {
+        task: came(found, task) for task in ("700/0", "700/1")}
+    assert again["groups"] == found["groups"]
+    before = {path: path.stat().st_mtime_ns for path in (place.parent / "again" / "tasks").rglob("evaluated.json")}
+    assert main(["bench", "exp", *WORDS[:-1], "again"]) == 0
+    assert "judged by the file of answers" in capsys.readouterr().out
+    assert before == {path: path.stat().st_mtime_ns for path in before}, "nothing is evaluated again"
+    assert isinstance(kept(next(iter(before)).parent), Evaluated)
+
+
+@pytest.mark.slow
+def test_a_step_that_is_not_asked_for_is_not_known(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "exp", *WORDS, "--only", "700/1", "--steps", "design,conclude", "--json"]) == 0
+    [line] = json.loads(capsys.readouterr().out)["lines"]
+    assert {name for name, value in line["scores"].items() if value is not None} == {"D", "C", "C·D"}
+
+
+@pytest.mark.parametrize(("changed", "words"), [
+    (("--tasks", "none"), "holds no ID/ID_complete_final.json"), (("--answers", "none.json"), "cannot be read"),
+    (("--answers", "set/needs.json"), "is no file of answers"), (("--only", "type=4"), "none of the 4 tasks"),
+    (("--steps", "poem"), "name one or more of design, implement, execute, conclude"),
+    (("--out", "set/needs.json"), "is a file"), (("--model", "nonsense"), "is not a model name")])
+def test_what_cannot_be_benched_is_refused(
+    place: Path, capsys: pytest.CaptureFixture[str], changed: tuple[str, str], words: str,
+) -> None:
+    assert words in refused(capsys, "bench", "exp", *WORDS, *changed)
+
+
+def test_a_dry_run_says_what_cannot_be_set_and_leaves_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(place.parent.rglob("*"))
+    assert main(["bench", "exp", *WORDS, "--dry-run"]) == 0
+    assert "700/3: skipped: needs 9 GPUs, has 0" in capsys.readouterr().out
+    assert sorted(place.parent.rglob("*")) == before
+
+
+def test_tasks_that_are_no_json(place: Path) -> None:
+    (place / "tasks" / "700" / "700_complete_final.json").write_text("{")
+    with pytest.raises(WrongUse, match="is no file of EXP-Bench's tasks"):
+        read_tasks(place)
