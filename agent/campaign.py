@@ -438,7 +438,9 @@ class Campaign:
         self._processes.pop(one.name, None)
         event = self.jobs.ended(one, process.returncode if process is not None else None)
         if isinstance(event, RunEnded):
-            event = event.model_copy(update={"asked": self._stopped is not None and event.code in (None, 130)})
+            # neither what was asked to stop nor what went with the process before this has failed by itself
+            asked = event.code in (None, 130) and (self._stopped is not None or process is None)
+            event = event.model_copy(update={"asked": asked})
             self._since[one.name] = time.monotonic()
         self._append(event)
 

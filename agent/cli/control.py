@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from agent.cli import campaign
 from agent.cli.commands import Amend, Kill, Mark, Note, Pause, Stop
 from agent.cli.edge import DONE
 from agent.cli.status import events_of, state_of
@@ -28,6 +27,8 @@ POLL = 0.05
 def steer(asked: Stop | Pause | Kill | Mark | Note | Amend) -> int:
     match asked:
         case Stop() if is_campaign(asked.run):
+            from agent.cli import campaign  # what makes runs, which no other command here needs
+
             return campaign.stop(asked.run)
         case Stop():
             events_of(asked.run)  # refused where it is none

@@ -11,7 +11,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from agent.cli import campaign
 from agent.cli.commands import Logs, Status, Tree, View, Why
 from agent.cli.edge import DONE, until_reader_gone
 from agent.cli.shown import answer, first, line
@@ -59,6 +58,8 @@ def state_of(path: Path) -> RunState:
 
 def status(asked: Status) -> int:
     if is_campaign(asked.run):
+        from agent.cli import campaign  # what makes runs, which no other view needs
+
         return campaign.shown(asked.run, json=asked.json)
     events, run = events_of(asked.run), asked.run
     found = status_of(str(run), events, process_on(run), now=time.time(), last=8, folder=run)

@@ -80,8 +80,9 @@ def answers(needed: int) -> dict[str, Any]:
               "result_files": [{"path": "out/spread.json", "written_by_run": True, "same_as_base": False}]}
     typed = ('import json\nfrom pathlib import Path\nPath("out").mkdir(exist_ok=True)\nPath("out/spread.json")'
              '.write_text(json.dumps({"metric": "distance", "arms": {"near": [0.811, 0.802], "far": [2.43, 2.41]}}))\n')
-    borrowed = ('import json\nfrom pathlib import Path\n'
-                'known = json.loads(Path("results/published.json").read_text())\nPath("out").mkdir(exist_ok=True)\nPath("out/spread.json").write_text(json.dumps('
+    borrowed = ('import json\nfrom pathlib import Path\nPath("out").mkdir(exist_ok=True)\n'
+                'known = json.loads(Path("results/published.json").read_text())\n'
+                'Path("out/spread.json").write_text(json.dumps('
                 '{"metric": "distance", "arms": known["spread"]}))\n')
 
     def one(conclusion: str | None, verdict: str, **changed: Any) -> dict[str, Any]:
