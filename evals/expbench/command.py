@@ -201,7 +201,8 @@ def results_of(out: Path, tasks: Sequence[Task], skipped: Mapping[str, str], ord
             found.append(Evaluated(task=task.name, state="skipped", why=skipped[task.name]))
         else:
             found += found_in(out, folder_name(task.name)) or [Evaluated(task=task.name, state="not_begun")]
-    return table(found, {task.name: task for task in tasks}, model=order.model, judge=order.judge, steps=order.steps)
+    return table(found, {task.name: task for task in tasks}, model=order.model, judge=order.judge, steps=order.steps,
+                 by_anchor=order.monitor == "anchor")
 
 
 # --- what is shown --------------------------------------------------------------------------------------------------
