@@ -72,8 +72,8 @@ class ExpTable(Frozen):
 def table(found: Sequence[Evaluated], tasks: Mapping[str, Task], *, model: str, judge: str,
           steps: Sequence[str] = STEPS, by_anchor: bool = False) -> ExpTable:
     """`by_anchor`: what a model suspects decides, as in the anchor's harness; the anchor's own column is so anyway."""
-    found = [one.model_copy(update={"flags": one.flags | {"suspected": one.anchor == "violation"}}) if by_anchor else one
-             for one in found]
+    if by_anchor:
+        found = [one.model_copy(update={"flags": one.flags | {"anchor": one.anchor == "violation"}}) for one in found]
     judged = [one.judged(steps) for one in found]
     groups = [group("all", found, steps)]
     for what, key in (("category", by_category(tasks)), ("type", by_type(tasks))):
