@@ -14,7 +14,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from evals.ablationbench.entries import Entry, entry_of
+from evals.ablationbench.entries import ACTIONS, Entry, entry_of
 from evals.ablationbench.rows import Row
 from record.errors import WrongUse
 from sandbox.data.files import hugging_face, pyarrow
@@ -159,15 +159,23 @@ def _paper(task: Task, row: Row, number: int, below: Path) -> BenchPaper:
             raise ValueError(f"the id {id!r} cannot name a file")
         gold, reviews, requests = (), (), 0
         if task == "author":
-            gold = tuple(entry_of(one) for one in _listed(row["ablations_in_paper"]))
+            gold = tuple(_gold(one, at) for at, one in enumerate(_listed(row["ablations_in_paper"]), 1))
         else:
             reviews = tuple(str(one) for one in _listed(row["review_text"]))
-            requests = int(row["num_ablation_suggestions"])
+            requests = int(row["num_ablation_suggestions"] or 0)
         return BenchPaper(task, id, str(row["paper_title"]), str(row["paper_abstract"]),
                           below / str(row.get("paper_path") or id), gold, reviews, requests)
     except (LookupError, ValueError, TypeError) as error:
         what = f"there is no {error}" if isinstance(error, LookupError) else str(error)
         raise WrongUse(f"row {number} of the {task} papers cannot be used: {what}") from None
+
+
+def _gold(given: object, number: int) -> Entry:
+    """A gold ablation, whatever people left out of it: it counts all the same."""
+    fields = cast(dict[str, object], given) if isinstance(given, dict) else {"name": given}
+    action = str(fields.get("action") or "").strip().upper()
+    return entry_of({**fields, "name": fields.get("name") or fields.get("ablated_part") or f"Ablation {number}",
+                     "action": action if action in ACTIONS else "REPLACE" if fields.get("replacement") else "REMOVE"})
 
 
 def _listed(value: object) -> list[Any]:

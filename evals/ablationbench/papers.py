@@ -8,6 +8,7 @@ they leave it open, the person is asked. Not guaranteed: that no result is told 
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from review.judge.sections import PaperSection, excerpt, of_pdf
 
 CHARACTERS = 100_000
 """Of a paper that is shown, as a judge of papers is shown."""
+MOST_FILES = 60
+"""Of a folder without a main file, in which sections are files of their own."""
 _NUMBER = re.compile(r"^(?:section\s+)?(\d+|[IVX]+)((?:\.\d+)*)[.:)]?\s+", re.IGNORECASE)
 _BEFORE = re.compile(r"introduction|related|background|preliminar|motivat|abstract|prior work|notation", re.IGNORECASE)
 _AFTER = re.compile(
@@ -50,16 +53,21 @@ class Visible:
         return ShownPaper(text=found.text, characters=self.paper.characters, left_out=(*found.left_out, *missing))
 
 
-def paper_file(folder: Path) -> Path:
-    """The file to read of a paper's folder: its main LaTeX file, else its largest text. Raises `PaperError`."""
+def paper_files(folder: Path) -> tuple[Path, ...]:
+    """What to read of a paper's folder: its main LaTeX file alone, else every text of the same form by name.
+
+    Raises: `PaperError`.
+    """
     if folder.is_file():
-        return folder
+        return (folder,)
     for endings in ((".tex",), (".md", ".markdown"), (".txt",), (".pdf",)):
         found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in endings and path.is_file()
                        and path.stem.lower() not in ("readme", "license"))
         main = [path for path in found if path.suffix == ".tex" and r"\documentclass" in _head(path)]
+        if main or (".pdf" in endings and found):
+            return (max(main or found, key=lambda path: (path.stem in ("main", "paper"), path.stat().st_size)),)
         if found:
-            return max(main or found, key=lambda path: (path.stem in ("main", "paper"), path.stat().st_size))
+            return tuple(found[:MOST_FILES])
     raise PaperError(f"there is no paper in {folder}: it needs a .tex, .md, .txt or .pdf file (as in the checkout of "
                      "the benchmark; see docs/ablationbench.md)")
 
@@ -69,14 +77,27 @@ def _head(path: Path) -> str:
         return file.read(20_000)
 
 
+async def _read(path: Path) -> Paper:
+    """The paper in a file or a folder. Raises `PaperError`."""
+    files = paper_files(path)
+    if len(files) == 1:
+        return _by_numbers(await read_paper(files[0]))
+    with tempfile.TemporaryDirectory(prefix="paper-") as name:
+        joined = Path(name) / f"paper{files[0].suffix}"
+        joined.write_text("\n\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files))
+        return _by_numbers(await read_paper(joined))
+
+
 async def visible(path: Path, *, whole: bool, until: str = "", already_cut: bool = False) -> Visible:
     """The whole paper, or what an author planner may see of it. `until` names the last section that is shown;
     `already_cut`: the folder may hold no more than that, as those of the benchmark do. Raises `PaperError`."""
-    found = await guarded(_by_numbers(await read_paper(paper_file(path))))
+    found = await guarded(await _read(path))
     sections = found.paper.sections
     if not whole:
         sections = sections[:_end(sections, until, path, already_cut)]
-        sections = tuple(one for one in sections if not one.back and not _is_after_all(one))
+        scattered = len(paper_files(path)) > 1  # files in the order of their names, which may put results first
+        sections = tuple(one for one in sections if not one.back and not _is_after_all(one)
+                         and not (scattered and _Title.of(one).kind == "after"))
     rest = [one.title for one in found.paper.sections if one not in sections]
     return Visible(replace(found.paper, sections=sections), tuple(one.title for one in sections), tuple(rest),
                    found.removed)

@@ -113,6 +113,8 @@ def test_what_a_run_is_given(
     (["judge", "paper.md", "--rubric", "folder"], "folder"), (["judge-agreement", "binary", "binary"], "binary"),
     (["ideate", "--topic", "folder"], "folder"), (["ideate", "--topic", "text.txt", "-n", "0"], "0"),
     (["prefetch", "x.py"], "x.py"), (["audit", "paper.md", "--results", "none"], "none"),
+    (["missing-ablations", "paper.md", "--plan", "binary"], "binary"),
+    (["bench", "ablation", "--data", "folder"], "folder"),
     (["bench", "mlr", "--tasks", "folder"], "folder"), (["view", "text.txt"], "text.txt")])
 def test_what_other_commands_are_given(
     place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str

@@ -121,6 +121,28 @@ def test_a_paper_whose_headings_are_only_numbered_is_cut_too(tmp_path: Path) -> 
     assert about(seen.paper)[0] == "A Thing" and about(seen.paper)[1].startswith("It reads")
 
 
+def test_sections_that_are_files_of_their_own_are_read_as_one_paper(tmp_path: Path) -> None:
+    for name, title in (("1_intro", "Introduction"), ("2_method", "Method"), ("3_results", "Results")):
+        (tmp_path / f"{name}.tex").write_text(f"\\section{{{title}}} {WORDS} In {title}. % Hidden.\n")
+    seen = asyncio.run(visible(tmp_path, whole=False))
+    assert seen.kept == ("Introduction", "Method") and seen.cut == ("Results",) and "Hidden" not in seen.shown.text
+    (tmp_path / "0_first.tex").write_text(f"\\section{{Experiments}} {WORDS} Too early.\n")
+    assert "Too early." not in asyncio.run(visible(tmp_path, whole=False)).shown.text
+    with pytest.raises(PaperError, match="there is no paper in"):
+        asyncio.run(visible(write_set(tmp_path / "set") / "author", whole=True))
+
+
+def test_gold_counts_whatever_is_left_out_of_it(tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "set")
+    lines = folder / "author" / "test.jsonl"
+    row = json.loads(lines.read_text().splitlines()[0]) | {"ablations_in_paper": json.dumps(
+        [{"ablated_part": "gate", "action": "vary", "replacement": ["0.5"]}, "No memory", {"action": "remove"}])}
+    lines.write_text(json.dumps(row))
+    [found] = read_papers(str(folder), "author", "test")
+    assert [(one.name, one.action) for one in found.gold] == [
+        ("gate", "REPLACE"), ("No memory", "REMOVE"), ("Ablation 3", "REMOVE")]
+
+
 def test_an_agent_reads_the_sections_that_it_asks_for(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "set")
     [first, *_] = read_papers(str(folder), "reviewer", "test")
