@@ -30,6 +30,9 @@ _AFTER = re.compile(
     re.IGNORECASE)
 _METHOD = re.compile(
     r"method|approach|model|system|framework|architect|proposed|algorithm|technique|formulation|design", re.IGNORECASE)
+_SURELY_AFTER = re.compile(r"experiment|result|ablat|conclu|appendi", re.IGNORECASE)
+_THEORY = re.compile(r"theor|complexity|convergence|gradient analys", re.IGNORECASE)
+"""An analysis of the method that is no measurement."""
 _SURELY = re.compile(r"(?:our |the |proposed )*(?:methods?|methodology|approach)", re.IGNORECASE)
 
 
@@ -152,11 +155,13 @@ class _Title:
     def of(cls, section: PaperSection) -> _Title:
         number = _NUMBER.match(section.title)
         text = section.title[number.end():] if number else section.title
-        if section.back or _AFTER.search(text):
+        within = number is not None and bool(number[2])
+        after = _SURELY_AFTER if within else _AFTER  # "3.2 Evaluation module" is a part of a method
+        if section.back or (after.search(text) and not _THEORY.search(text)):
             return cls(text, "after")
         if _BEFORE.search(text) or not text:
             return cls(text, "before")
-        if number and number[2]:
+        if within:
             return cls(text, "part")
         kind = "method" if _METHOD.search(text) else "other"
         return cls(text, kind, surely=_SURELY.fullmatch(text.strip()) is not None)

@@ -94,6 +94,8 @@ def paper(folder: Path, *titles: str) -> Path:
 @pytest.mark.parametrize(("titles", "last"), [
     (("Introduction", "Our approach", "Training", "Results"), "Training"),
     (("1 Introduction", "2 System model", "2.1 Gate", "3 Experiments", "4 Conclusion"), "2.1 Gate"),
+    (("Introduction", "Method", "Theoretical analysis", "Results"), "Theoretical analysis"),
+    (("1 Introduction", "2 Method", "2.1 Evaluation module", "2.2 Results", "3 Results"), "2.1 Evaluation module"),
     (("Introduction", "Method", "Theory"), None), (("Introduction", "Galactic drift", "Results"), None),
     (("Preliminary results", "Method", "Results", "Appendix"), "Method"),
     (("System", "Pilot experiments", "Method", "Results"), None)])
