@@ -22,8 +22,9 @@ def bench_lines(found: BenchTable, calibration: JudgeEval | None = None) -> Iter
         yield Text(f"{one.task}@{found.k[one.task]}, {found.split}: {plain(found.planner)}", style="bold")
         yield line(_counts(one))
         judge = _calibrated(one, found, calibration)
-        yield _figures(one, judge)
-        yield from _judges(one, judge)
+        if one.figures:
+            yield _figures(one, judge)
+            yield from _judges(one, judge)
         if one.controls:
             yield table("control", "papers", "precision", "recall", "F1", rows=(
                 (NAMES[control.what], str(control.papers), *(
@@ -84,10 +85,9 @@ def _judges(one: TaskTable, judge: JudgeTable | None) -> Iterator[Text | Table]:
 def _costs(found: BenchTable, one: TaskTable) -> Iterator[Text]:
     rows = [row for row in found.rows if row.task == one.task]
     for who in ("planner", "judge"):
-        calls, tokens, usd, seconds = (sum(getattr(row, f"{who}_{what}") for row in rows)
-                                       for what in ("calls", "tokens", "usd", "seconds"))
+        calls, tokens, usd, unpriced, seconds = (sum(getattr(row, f"{who}_{what}") for row in rows)
+                                                 for what in ("calls", "tokens", "usd", "unpriced", "seconds"))
         if calls:
-            unpriced = sum(row.unpriced for row in rows)
             yield line(f"{who}: {calls} calls, {tokens} tokens, {dollars(usd, unpriced)}, {duration(seconds)}; a paper "
                        f"{dollars(usd / len(rows), 0)}, {duration(seconds / len(rows))}", "dim")
 

@@ -53,7 +53,8 @@ class Row(Frozen):
     by_judge: dict[str, float] = Field(default_factory=dict[str, float], description="F1 by each judge alone")
     planner_usd: float = 0.0
     judge_usd: float = 0.0
-    unpriced: int = 0
+    planner_unpriced: int = 0
+    judge_unpriced: int = 0
     planner_calls: int = 0
     judge_calls: int = 0
     planner_tokens: int = 0
@@ -152,7 +153,7 @@ def row_of(result: PaperResult, k: int) -> Row:
                  judge_usd=sum(one.usd for one in verdicts), judge_calls=sum(one.calls for one in verdicts),
                  judge_tokens=sum(one.tokens for one in verdicts),
                  judge_seconds=round(sum(one.seconds for one in verdicts), 2),
-                 unpriced=plan.unpriced + sum(one.unpriced for one in verdicts))
+                 planner_unpriced=plan.unpriced, judge_unpriced=sum(one.unpriced for one in verdicts))
     if not result.wanted:
         return common.model_copy(update={
             "state": "not scorable", "why": NO_GOLD if result.task == "author" else NO_REQUEST})
@@ -248,8 +249,8 @@ def as_csv(found: BenchTable) -> str:
     """One row a paper; an empty cell is no score."""
     names = list(dict.fromkeys(name for row in found.rows for name in row.figures))
     plain = ("task", "id", "state", "wanted", "entries")
-    costs = ("planner_usd", "judge_usd", "unpriced", "planner_calls", "judge_calls", "planner_tokens", "judge_tokens",
-             "planner_seconds", "judge_seconds", "unquoted", "why")
+    costs = (*(f"{who}_{what}" for what in ("usd", "unpriced", "calls", "tokens", "seconds")
+               for who in ("planner", "judge")), "unquoted", "why")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*plain, *names, *(f"f1_{judge}" for judge in found.judges), "found", *costs])
