@@ -50,6 +50,14 @@ def _of_the_code(event: repository.RepositoryEvent) -> str | None:
             came = f"{event.run.value:.6g}" if event.run.value is not None else short(
                 event.run.failure.message if event.run.failure else "no value", 160)
             return f"{event.purpose}{f' without {what}' if what else ''}, seed {event.run.seed}: {came}"
+        case repository.QuestionDesigned():
+            arms = ", ".join(one.name for one in event.design.arms)
+            return f"designed: {arms}; {event.design.seeds} seeds; {short(event.design.hypothesis, 160)}"
+        case repository.QuestionRan():
+            name = "the repository as it is" if not event.number else f"try {event.number}"
+            return f"{name}: {event.run.why or 'measured'} ({event.run.seconds:.1f}s)"
+        case repository.QuestionAnswered():
+            return f"answered: {short(event.conclusion, 300)}" if event.conclusion else f"no answer: {event.why}"
         case repository.AblationsSettled():
             return f"settled after {event.runs} runs: {', '.join(short(name, 60) for name in event.top)}"
 

@@ -50,8 +50,10 @@ class Run(Command, to=app, work="agent.cli.run:run",
           settings=(*RUN, "seed", "bib", "papers", "template", "data", "context", *CODE)):
     """Run an idea: experiments in four stages, then figures and a paper."""
 
-    idea: Annotated[Path, Option(
-        help="One idea or a list, in AI-Scientist-v2's JSON; or a proposal (.md), read by the model.")]
+    idea: Annotated[Path | None, Option(
+        help="One idea or a list, in AI-Scientist-v2's JSON; or a proposal (.md), read by the model.")] = None
+    task: Annotated[Path | None, Option(
+        help="With --code, in place of --idea: a question (.md, .toml) that one experiment answers.")] = None
     idea_idx: Annotated[int | None, Option(help="Which idea of a list, from 0.")] = None
     config: Config = None
     runs: Annotated[Path, Option(help="The folder in which the run's folder is created.")] = Path("runs")

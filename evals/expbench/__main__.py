@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -11,19 +13,25 @@ from pathlib import Path
 from agent.budget import models_of
 from agent.campaign import CONFIG
 from agent.cli.edge import INTERRUPTED, exit_code_of, say, traceback_saved
+from agent.question import ANSWER, record_of
+from agent.question import answer as work_on
 from agent.settings import Settings, compose, from_assignments, override
-from evals.expbench.answers import Answer, read_answers
+from evals.expbench.answers import SCRIPT as HANDED_IN
+from evals.expbench.answers import Answer, of_reply, read_answers
 from evals.expbench.command import ORDER, Order, clean_name, folder_name, found_in
 from evals.expbench.evaluating import Evaluated, Evaluation, keep, kept
 from evals.expbench.judging import Verdicts, by_model, scripted
-from evals.expbench.masking import repository_of
+from evals.expbench.masking import InvalidTask, begin_history, masked_copy, repository_of
 from evals.expbench.tasks import Task, read_tasks
-from models.errors import BudgetSpent
+from models.budget import BudgetSettings
+from models.errors import BudgetSpent, ProviderDown
 from models.roles.answering import ANSWER_DESIGN
 from record.errors import ExpectedFailure
 from record.log import MemoryLog
+from record.nouns.question import Question
 from sandbox.isolation.processes import kill_orphans
 from sandbox.repository.mirror import Mirror
+from stages.repository.question import SCRIPT
 
 
 def main(words: list[str]) -> int:
@@ -33,9 +41,10 @@ def main(words: list[str]) -> int:
     task = next(one for one in read_tasks(Path(order.tasks)) if folder_name(one.name) == name)
     try:
         with traceback_saved(out):
-            asyncio.run(evaluate(out, task, settings, order))
-    except KeyboardInterrupt:
-        say("interrupted")
+            own = None if order.answers is not None else attempted(task, out, settings, order)
+            asyncio.run(evaluate(out, task, settings, order, own))
+    except (KeyboardInterrupt, ProviderDown) as error:
+        say(str(error) or "interrupted")
         return INTERRUPTED
     except ExpectedFailure as error:
         say(str(error))
@@ -43,14 +52,47 @@ def main(words: list[str]) -> int:
     return 0
 
 
-async def evaluate(out: Path, task: Task, settings: Settings, order: Order) -> None:
+def attempted(task: Task, out: Path, settings: Settings, order: Order) -> Answer:
+    """Our own agent's answer, as `scientist run --task` gives it: a question on a masked copy without a history.
+
+    Raises `ModelError`, `SandboxError`.
+    """
+    place = out / "tasks" / folder_name(task.name)
+    masked, made = place / "masked", place / "attempt"
+    if not (masked / ".git").is_dir():
+        shutil.rmtree(masked, ignore_errors=True)
+        repository = repository_of(task, Path(order.tasks), None if order.repos is None else Path(order.repos))
+        try:
+            masked_copy(task, repository, Mirror(place / "repository.git"), masked)
+        except InvalidTask:  # told by the evaluation
+            return Answer(missing=True)
+        begin_history(masked)
+    question = Question(question=task.question, method=task.method, instructions=task.instructions,
+                        minutes=order.minutes)
+    state, files = work_on(question, masked, settings, made, listener=lambda event, state: None)
+    done = state.code.answered
+    if SCRIPT in files:
+        files = {name: text for name, text in files.items() if name != SCRIPT} | {HANDED_IN: files[SCRIPT]}
+    told = of_reply(json.loads((made / ANSWER).read_text(encoding="utf-8"))) if done is not None and (
+        done.conclusion) else Answer(given=False)
+    return told.model_copy(update={
+        "files": files, "record": record_of(state), "usd": state.total.usd,
+        "minutes": round(state.active_seconds / 60, 2)})
+
+
+async def evaluate(out: Path, task: Task, settings: Settings, order: Order, own: Answer | None = None) -> None:
     """Evaluate what is not evaluated yet of the answers to a task. Raises `ModelError`."""
     place = out / "tasks" / folder_name(task.name)
     kill_orphans(place / "work" / "cache")
     folder = Path(order.tasks)
     repository = repository_of(task, folder, None if order.repos is None else Path(order.repos))
     answers: Sequence[Answer] = read_answers(Path(order.answers)).get(task.name, ()) if order.answers else ()
-    log, settings = MemoryLog(), within(settings, found_in(out, folder_name(task.name)))
+    answers = answers if own is None else (own,)
+    log = MemoryLog()
+    if own is None:
+        settings = within(settings, found_in(out, folder_name(task.name)))
+    else:  # the part of the budget was for the answer; judging is told apart
+        settings = settings.model_copy(update={"budget": BudgetSettings()})
     for answer in answers or (Answer(missing=True),):
         target = place / clean_name(answer.variant)
         known, before = kept(target), log.state.total.usd

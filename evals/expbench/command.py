@@ -105,10 +105,11 @@ def order_of(asked: BenchExp, settings: Settings, answers: Mapping[str, Sequence
     named = [name.strip() for name in asked.steps.split(",") if name.strip()]
     if not named or any(name not in STEPS for name in named):
         raise WrongUse(f"--steps {asked.steps!r}: name one or more of {', '.join(STEPS)}, separated by commas")
-    if answers is None:
-        raise WrongUse("give --answers FILE: answers by our own agent come from scientist run --task")
     scripted = settings.models.name == "offline"
-    if scripted and any(one.judge is None and one.given for each in answers.values() for one in each):
+    if scripted and answers is None:
+        raise WrongUse("the offline model answers no questions on repositories: configure another, as with --model, or "
+                       "give --answers FILE")
+    if scripted and any(one.judge is None and one.given for each in (answers or {}).values() for one in each):
         raise WrongUse("the answers hold no verdicts, and the offline model judges none: configure a model, as with "
                        "--model")
     judge = "the file of answers" if scripted else open_model(settings.models).name_of(ANSWER_DESIGN)

@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from evals.expbench.answers import Answer
-from evals.expbench.bound import numbers_in
 from evals.expbench.masking import PAPERS
-from evals.expbench.results import measured_in, read_result
+from stages.repository.results import measured_in, read_result
+from stages.repository.stated import numbers_in
 
 LITERAL = re.compile(r"(?<![\w.])\d*\.\d+(?:[eE][-+]?\d+)?")
 FEWEST = 3

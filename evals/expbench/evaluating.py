@@ -6,7 +6,6 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from difflib import unified_diff
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,13 +13,11 @@ from pydantic import Field, ValidationError
 
 from evals.expbench import scores
 from evals.expbench.answers import Answer
-from evals.expbench.bound import Claim, bound, held, numbers_in, standing
 from evals.expbench.conduct import record_of
 from evals.expbench.execution import Execution, execute
 from evals.expbench.facts import facts_of, monitor
 from evals.expbench.judging import Verdicts
 from evals.expbench.masking import InvalidTask, masked_copy
-from evals.expbench.results import arms_in, comparisons_of, measured_in
 from evals.expbench.scores import Items, Judged
 from evals.expbench.tasks import Task
 from record.folder import write_file
@@ -28,6 +25,9 @@ from record.nouns.frozen import Frozen
 from sandbox.errors import SandboxError
 from sandbox.repository.mirror import Mirror
 from sandbox.settings import SandboxSettings
+from stages.repository.question import change_of
+from stages.repository.results import arms_in, comparisons_of, measured_in
+from stages.repository.stated import Claim, bound, held, numbers_in, standing
 
 FILE = "evaluated.json"
 Steps = Literal["design", "implement", "execute", "conclude"]
@@ -120,7 +120,9 @@ class Evaluation:
         return folder
 
     async def _evaluated(self, task: Task, answer: Answer, base: Evaluated, copy: Path) -> Evaluated:
-        change, originals = change_of(answer, copy), self._originals(task)
+        originals = self._originals(task)
+        change = change_of(answer.files, {name: (copy / name).read_text(errors="replace") for name in answer.files
+                                          if (copy / name).is_file()})
         facts = facts_of(record_of(answer, {}, {}))
         run = None
         if not facts.violation and ("execute" in self.steps or "conclude" in self.steps):
@@ -153,16 +155,6 @@ class Evaluation:
         tree = self.mirror.take_commit(self.repository, task.commit)
         texts = self.mirror.texts(tree)
         return "\n\n".join(f"{name}:\n{texts[name]}" for name in task.masked if name in texts)[:30_000]
-
-
-def change_of(answer: Answer, folder: Path) -> str:
-    """The handed-in files against a masked copy, as a unified diff."""
-    parts: list[str] = []
-    for name, text in sorted(answer.files.items()):
-        before = (folder / name).read_text(errors="replace") if (folder / name).is_file() else ""
-        parts += unified_diff(before.splitlines(keepends=True), text.splitlines(keepends=True),
-                              f"a/{name}" if before else "/dev/null", f"b/{name}")
-    return "".join(line if line.endswith("\n") else f"{line}\n" for line in parts)
 
 
 def concluded(found: Evaluated, answer: Answer, run: Execution | None, contents: Sequence[Any]) -> Evaluated:

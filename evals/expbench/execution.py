@@ -10,12 +10,12 @@ from typing import Any
 
 from evals.expbench.answers import SCRIPT, Answer, put_in
 from evals.expbench.conduct import base_results, results_in
-from evals.expbench.results import result_files
-from record.folder import sha256
 from sandbox.executor import LocalExecutor
 from sandbox.repository.command import CommandJob
 from sandbox.repository.environment import environment_for
 from sandbox.settings import SandboxSettings
+from stages.repository.question import hashes
+from stages.repository.results import result_files
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,5 @@ async def execute(answer: Answer, folder: Path, settings: SandboxSettings, *, se
         shutil.rmtree(cache, ignore_errors=True)
     failure = outcome.failure
     code = 0 if failure is None else None if failure.kind == "timeout" else 1
-    return Execution(code, outcome.seconds, results_in(folder, result_files(folder, before, hashes(folder))), base,
+    return Execution(code, outcome.seconds, results_in(folder, result_files(before, hashes(folder))), base,
                      outcome.tail)
-
-
-def hashes(folder: Path) -> dict[str, str]:
-    """Every plain file below a folder with the sha256 of its content."""
-    return {path.relative_to(folder).as_posix(): sha256(path) for path in sorted(folder.rglob("*"))
-            if path.is_file() and not path.is_symlink()}

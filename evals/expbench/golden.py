@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from evals.expbench import scores
-from evals.expbench.bound import Claim, bound, held, standing
 from evals.expbench.facts import facts_of, monitor
 from evals.expbench.scores import Items, Judged
 from evals.expbench.tasks import PathRefused, design_items, repository_path
+from stages.repository.stated import Claim, bound, held, standing
 
 Case = Mapping[str, Any]
 ITEMS = {"y": 1, "n": 1, "-": 0}

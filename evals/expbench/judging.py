@@ -12,7 +12,6 @@ from typing import Any, Protocol, cast
 from pydantic import Field
 
 from evals.expbench.answers import Answer
-from evals.expbench.bound import Claim
 from evals.expbench.scores import said
 from evals.expbench.tasks import Task
 from models.client import ModelClient
@@ -30,6 +29,7 @@ from models.roles.answering import (
 )
 from record.nouns.frozen import Frozen
 from review.judge.quotes import squeezed
+from stages.repository.stated import Claim
 
 LONGEST_CHANGE = 78_000
 """Characters of a change that a judge is shown."""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from evals.expbench.tasks import Task
 from record.errors import ExpectedFailure
 from sandbox.errors import RepositoryError
-from sandbox.repository.mirror import Mirror
+from sandbox.repository.mirror import Mirror, git
 
 CACHES = frozenset(("__pycache__", ".ipynb_checkpoints", ".git", ".hg", ".svn", ".mypy_cache", ".pytest_cache"))
 COMPILED = frozenset((".pyc", ".pyo"))
@@ -88,6 +88,13 @@ def masked_copy(task: Task, repository: Path, mirror: Mirror, folder: Path) -> M
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return Masked(folder, tree, removed)
+
+
+def begin_history(folder: Path) -> None:
+    """Make a masked copy a repository of one commit, which nothing leads back from. Raises `RepositoryError`."""
+    for words in (("init", "--quiet", "--initial-branch=main", "--template="), ("add", "--all", "--force"),
+                  ("commit", "--quiet", "--no-verify", "--message=the repository")):
+        git(folder, *words)
 
 
 def _mask(task: Task, folder: Path) -> Iterator[str]:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from record.events.running import FORMAT
 from record.nouns.frozen import Frozen
+from record.nouns.question import Design, Question, QuestionRun
 from record.nouns.repository import (
     BaselineVerdict,
     Command,
@@ -136,5 +137,30 @@ class AblationsSettled(Frozen):
     stopped: str = Field(default="", description="why the search ended before it was separated or spent")
 
 
+class QuestionDesigned(Frozen):
+    """How a question will be answered, before any file is changed."""
+
+    type: Literal["question_designed"] = "question_designed"
+    question: Question
+    design: Design
+
+
+class QuestionRan(Frozen):
+    """A try at the experiment ran; number 0: the repository as it is."""
+
+    type: Literal["question_ran"] = "question_ran"
+    number: int = Field(ge=0)
+    run: QuestionRun
+
+
+class QuestionAnswered(Frozen):
+    """The conclusion. `bound`: whether each of its numbers and directions follows from what was measured."""
+
+    type: Literal["question_answered"] = "question_answered"
+    conclusion: str = Field(description="empty: there is no answer")
+    bound: bool = False
+    why: str = ""
+
+
 RepositoryEvent = (CodeTaken | EnvironmentBuilt | CommandFound | Repaired | BaselineChecked | PartsFound | Patched
-                   | CommandEnded | AblationsSettled)
+                   | CommandEnded | AblationsSettled | QuestionDesigned | QuestionRan | QuestionAnswered)

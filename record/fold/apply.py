@@ -104,3 +104,9 @@ def _apply_code(state: RunState, event: of_code.RepositoryEvent) -> None:
             code.runs[event.run.key] = event
         case of_code.AblationsSettled():
             code.settled = event
+        case of_code.QuestionDesigned():
+            code.designed = event
+        case of_code.QuestionRan():
+            code.tries[event.number] = event.run
+        case of_code.QuestionAnswered():
+            code.answered = event

@@ -133,6 +133,10 @@ class CodeState:
     runs: dict[str, repository.CommandEnded] = field(default_factory=dict[str, repository.CommandEnded])
     """Every run of the command by its key, in the order in which they ended."""
     settled: repository.AblationsSettled | None = None
+    designed: repository.QuestionDesigned | None = None
+    tries: dict[int, repository.QuestionRun] = field(default_factory=dict[int, repository.QuestionRun])
+    """Of an experiment that answers a question, by number; 0: the repository as it is."""
+    answered: repository.QuestionAnswered | None = None
 
 
 @dataclass

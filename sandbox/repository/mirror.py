@@ -328,6 +328,11 @@ def _changed(root: Path) -> list[str]:
     return [line[3:] for line in told.split("\0") if re.match(r"[ MTADRCU?!]{2} ", line)]
 
 
+def git(folder: Path, *words: str) -> str:
+    """What a command of git prints, as our own author and without anybody's settings. Raises `RepositoryError`."""
+    return _run(folder, words, b"", _AUTHOR).decode("utf-8", errors="surrogateescape")
+
+
 def _git(folder: Path, *words: str) -> str:
     return _run(folder, words, b"", {}).decode("utf-8", errors="surrogateescape")
 

@@ -86,7 +86,8 @@ def test_every_role_is_counted_and_has_its_tokens() -> None:
     elsewhere = {"prefer", "idea", "idea_reflect", "related_work", "proposal", "idea_of", "digest",
                  "command", "repair", "parts", "part_patch", "patch_check", "arm_patch",
                  "repository_plan", "paper_ablations", "ablation_match", "review_requests", "request_match",
-                 "answer_design", "answer_change", "answer_conclusion", "answer_conduct"}
+                 "answer_design", "answer_change", "answer_conclusion", "answer_conduct",
+                 "question_design", "question_code", "question_conclusion"}
     roles = set(ROLES) - elsewhere  # these are asked by other commands than run
     assert {one.role for one in cast().calls} == roles
     assert roles == {name for name, role in ROLES.items() if role.usual != (0, 0)}

@@ -19,14 +19,14 @@ import pytest
 
 from agent.cli import main
 from evals.expbench import golden
-from evals.expbench.bound import numbers_in, standing
 from evals.expbench.evaluating import Evaluated, kept
 from evals.expbench.facts import commands_in, facts_of, git_command
 from evals.expbench.masking import InvalidTask, Masked, masked_copy, repository_of
-from evals.expbench.results import arms_in, way_of
 from evals.expbench.tasks import PathRefused, Task, counts, read_tasks, repository_path
 from record.errors import WrongUse
 from sandbox.repository.mirror import Mirror
+from stages.repository.results import arms_in, way_of
+from stages.repository.stated import numbers_in, standing
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import SECRET, git, make_set
 

@@ -85,6 +85,7 @@ from tests.models.answer_examples import INPUTS as ANSWERS
 from tests.models.ideation_examples import INPUTS as IDEATION
 from tests.models.protocol_examples import COMMON, FINDING, PRIOR
 from tests.models.protocol_examples import inputs as of_protocol
+from tests.models.question_examples import INPUTS as QUESTIONS
 from tests.models.repository_examples import CODE as SHOWN_FILE
 from tests.models.repository_examples import INPUTS as REPOSITORY
 from tests.programs import files
@@ -371,6 +372,7 @@ INPUTS["missing_ablations"] = MissingAblationsInputs(
 INPUTS.update(IDEATION)
 INPUTS.update(ABLATIONS)
 INPUTS.update(ANSWERS)
+INPUTS.update(QUESTIONS)
 INPUTS.update(REPOSITORY)
 SHOWN_REPOSITORY = RepositoryShown(
     command="python train.py --seed {seed} {overrides}", metric="metrics.json:val.r2 (accuracy)", test_metric=True,

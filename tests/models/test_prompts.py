@@ -38,7 +38,14 @@ from record.nouns.data import LeftOut, Measurement, MetricSpec
 from record.nouns.figures import FigureReview
 from record.nouns.nodes import Attempt, BranchStep, NodeKind, StageName, StageSummary
 from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section
-from tests.models import ablation_examples, answer_examples, ideation_examples, protocol_examples, repository_examples
+from tests.models import (
+    ablation_examples,
+    answer_examples,
+    ideation_examples,
+    protocol_examples,
+    question_examples,
+    repository_examples,
+)
 from tests.models.examples import ABLATION, CODE, DIFFERENCE, INPUTS, LAB, MEASUREMENTS, PARENT, PLAN, PROGRAM, WRITE
 from tests.models.snapshot import assert_snapshot
 from tests.programs import files
@@ -280,7 +287,8 @@ def huge() -> dict[str, BaseModel]:
                                 ShownPaper(text=LONG * 9, characters=9, left_out=(LONG,) * 99)),
     }
     changes |= ideation_examples.huge(LONG) | protocol_examples.huge(LONG)
-    changes |= repository_examples.huge(LONG) | ablation_examples.huge(LONG) | answer_examples.huge(LONG)
+    changes |= repository_examples.huge(LONG) | ablation_examples.huge(LONG)
+    changes |= answer_examples.huge(LONG) | question_examples.huge(LONG)
     made: dict[str, BaseModel] = {}
     for role in ROLES:
         known = type(INPUTS[role]).model_fields
@@ -295,7 +303,8 @@ def test_a_prompt_is_bounded_whatever_it_is_given(role: str) -> None:
     text = whole(role, huge()[role])
     if role in ("outline", "write", "reflect", "scope"):
         return  # what a paper is about is shown whole
-    most = {"judge": 300_000, "arm_patch": 250_000, "repository_plan": 250_000}.get(role, 200_000)
+    most = {"judge": 300_000, "arm_patch": 250_000, "repository_plan": 250_000,
+            "question_code": 250_000}.get(role, 200_000)
     assert len(text) < most, "the largest rubric, library and files all at once"
     assert "left out" in text
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple, cast
 
-from evals.expbench.bound import Claim, Way
 from record.claims.means import t_quantile
+from stages.repository.stated import Claim, Way
 
 MOST_BYTES = 5_000_000
 MOST_FILES = 200
@@ -33,7 +33,7 @@ class Arms(NamedTuple):
     values: dict[str, tuple[float, ...]]
 
 
-def result_files(folder: Path, before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def result_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Files of results that a run wrote or changed, of all files with their hashes before and after it."""
     written = sorted(name for name, digest in now.items() if before.get(name) != digest)
     return [name for name in written if name.lower().endswith(ENDINGS)][:MOST_FILES]
