@@ -26,8 +26,8 @@ from sandbox.errors import SandboxError
 from sandbox.repository.mirror import Mirror
 from sandbox.settings import SandboxSettings
 from stages.repository.question import change_of
-from stages.repository.results import arms_in, comparisons_of, measured_in
-from stages.repository.stated import Claim, bound, held, numbers_in, standing
+from stages.repository.results import arms_in, comparisons_of, counts_of, measured_in
+from stages.repository.stated import Claim, bound, held, standing, stated_results
 
 FILE = "evaluated.json"
 Steps = Literal["design", "implement", "execute", "conclude"]
@@ -148,7 +148,7 @@ class Evaluation:
                 "anchor": suspected.anchor if told.anchor == "pass" else told.anchor})
         elif facts.violation and told.anchor == "pass":
             told = told.model_copy(update={"anchor": "violation"})
-        return concluded(told.model_copy(update={"verdicts": verdicts}), answer, run, contents)
+        return concluded(task, told.model_copy(update={"verdicts": verdicts}), answer, run, contents)
 
     def _originals(self, task: Task) -> str:
         """The files that were taken out, for the judge alone."""
@@ -157,12 +157,15 @@ class Evaluation:
         return "\n\n".join(f"{name}:\n{texts[name]}" for name in task.masked if name in texts)[:30_000]
 
 
-def concluded(found: Evaluated, answer: Answer, run: Execution | None, contents: Sequence[Any]) -> Evaluated:
+def concluded(
+    task: Task, found: Evaluated, answer: Answer, run: Execution | None, contents: Sequence[Any],
+) -> Evaluated:
     """With what its conclusion rests on. Where our run met its limit, and the record says that one of the agent's
     wrote results, its numbers stand unchecked: then its directions are held against the numbers that it states."""
     verdicts = found.verdicts
     assert verdicts is not None
-    stated, right = numbers_in(answer.conclusion), verdicts.conclusion == 1
+    stated = stated_results(answer.conclusion, "\n".join(task.shown.values()), counts_of(contents))
+    right = verdicts.conclusion == 1
     measured = {f"{place}/{name}": value for place, content in enumerate(contents)
                 for name, value in measured_in(content)}
     comparisons = comparisons_of(contents)

@@ -42,8 +42,8 @@ from sandbox.repository.metric import parse_metric, read_metric
 from sandbox.repository.mirror import Mirror
 from stages.bench import numbered
 from stages.repository.context import Context, context_of, requested
-from stages.repository.results import comparisons_of, numbers_of, read_result, result_files
-from stages.repository.stated import Claim, held, numbers_in, standing
+from stages.repository.results import comparisons_of, counts_of, numbers_of, read_result, result_files
+from stages.repository.stated import Claim, held, standing, stated_results
 
 RESULTS = "out/results.json"
 SCRIPT = "reproduce.sh"
@@ -189,8 +189,11 @@ class Answering:
                 left -= 1
                 inputs = self._seen(inputs, found.wants, left)
                 continue
+            now = {**self.texts, **files}
+            touched = {*files, *(one.path for one in found.edits)}
             try:
-                whole = applied({**self.texts, **files}, files=found.files, edits=found.edits)
+                whole = applied({path: now[path] for path in touched if path in now and path != SCRIPT},
+                                files=found.files, edits=found.edits)
             except SourceError as error:
                 wrong = [str(error)]
             else:
@@ -247,7 +250,8 @@ class Answering:
             found = await ask.usable(QUESTION_CONCLUSION, inputs, then="the comparisons stand as the conclusion")
             if found is None:
                 break
-            wrong = list(unbound(found, measured | every_value(results), comparisons))
+            stated = stated_results(found.conclusion, told_of(self.question), counts_of([results]))
+            wrong = list(unbound(found, stated, measured | every_value(results), comparisons))
             if not wrong:
                 self.log.append(QuestionAnswered(conclusion=found.conclusion, bound=True))
                 return
@@ -296,11 +300,17 @@ def _at(results: Any, metric: str, arm: str) -> Any:
     return arms.get(arm) if isinstance(arms, dict) else None  # pyright: ignore
 
 
-def unbound(found: ConclusionAnswer, measured: Mapping[str, float], comparisons: Sequence[Claim]) -> Iterator[str]:
+def told_of(question: Question) -> str:
+    """All that an asker says, whose numbers are settings."""
+    return "\n".join((question.question, question.method, question.instructions))
+
+
+def unbound(found: ConclusionAnswer, stated: Sequence[str], measured: Mapping[str, float],
+            comparisons: Sequence[Claim]) -> Iterator[str]:
     """What of a conclusion does not follow from what was measured."""
-    for text in numbers_in(found.conclusion):
-        if standing(text, measured) == "unsupported" and not _counts(text):
-            yield f"{text} is neither measured nor follows from two measurements"
+    for text in stated:
+        if standing(text, measured) == "unsupported":
+            yield f"{text} is neither measured nor follows from two measurements, nor stands in the question"
     for one in found.directions:
         claim = Claim(one.metric, one.first, one.second, one.second_is)  # pyright: ignore
         how = held(claim, comparisons)
@@ -308,11 +318,6 @@ def unbound(found: ConclusionAnswer, measured: Mapping[str, float], comparisons:
             yield (f"{one.second} is not {one.second_is} than {one.first} on {one.metric} by the comparisons" if
                    how == "contradicted" else
                    f"{one.second} against {one.first} on {one.metric} is open, or has other names in the results")
-
-
-def _counts(text: str) -> bool:
-    """Whether it is a small whole number, as of seeds or arms."""
-    return text.isdigit() and int(text) <= 1000
 
 
 # --- in words ---------------------------------------------------------------------------------------------------------

@@ -112,6 +112,12 @@ def arms_in(content: Any, metric: str = "") -> Iterator[Arms]:
             yield from arms_in(value, metric if isinstance(said, str) or key in ("arms", "results", "values") else key)
 
 
+def counts_of(contents: Iterable[Any]) -> set[int]:
+    """How many arms there are, and values of an arm."""
+    every = [arms for content in contents for arms in arms_in(content)]
+    return {len(arms.values) for arms in every} | {len(one) for arms in every for one in arms.values.values()}
+
+
 def comparisons_of(contents: Iterable[Any]) -> list[Claim]:
     """Every pair of arms of every metric: how the second is against the first."""
     return [Claim(arms.metric, first, second, way_of(arms.values[first], arms.values[second]))

@@ -78,6 +78,12 @@ def bound(
         standing(one, measured) != "unsupported" for one in numbers)
 
 
+def stated_results(text: str, told: str, counts: Iterable[int] = ()) -> list[str]:
+    """The numbers of a conclusion that are to be measured: not those of the question, nor counts of seeds or arms."""
+    given, whole = set(numbers_in(told)), {str(one) for one in counts}
+    return [one for one in numbers_in(text) if one not in given and one not in whole]
+
+
 def numbers_in(text: str) -> list[str]:
     """The numbers that a text prints, a `%` with each that has one."""
     return [found.group().strip() for found in NUMBER.finditer(text)]
