@@ -197,6 +197,25 @@ class BenchExp(Command, to=bench, name="exp", work="evals.expbench.command:bench
     json: AsJson = False
 
 
+class BenchExpExtract(Command, to=bench, name="exp-extract", work="evals.expbench.extracting:bench_exp_extract",
+                      settings=(*MODEL, "budget_usd")):
+    """Make drafts of research questions from a paper and its repository. Exits 5 if a draft has a fault."""
+
+    paper: Annotated[Path, Option(help="PDF, LaTeX, Markdown or text.")]
+    code: Annotated[Path, Option("--code", metavar="DIR", help="The paper's git repository; it is only read.")]
+    out: Annotated[Path, Option(help="Folder of the drafts, in the form of EXP-Bench's tasks.")]
+    config: Config = None
+
+
+class BenchExpReview(Command, to=bench, name="exp-review", work="evals.expbench.extracting:bench_exp_review"):
+    """List drafts of questions, or accept or reject one. The bench takes those alone that a person accepted."""
+
+    folder: Annotated[Path, Argument(metavar="DIR", help="What exp-extract wrote.")]
+    task: Annotated[str | None, Argument(metavar="ID/N", help="Default: all are listed.")] = None
+    accept: Annotated[bool, Option("--accept")] = False
+    reject: Annotated[bool, Option("--reject")] = False
+
+
 class JudgeAgreement(Command, to=app, work="evals.agreement.command:judge_agreement", name="judge-agreement"):
     """Compare a judge's scores with people's. Distances, rank correlation, bias and controls (docs/agreement.md)."""
 

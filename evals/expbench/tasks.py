@@ -18,6 +18,8 @@ from record.errors import WrongUse
 from record.nouns.frozen import Frozen
 
 SUFFIX = "_complete_final.json"
+DRAFT = "draft"
+"""Key of a task of our own making: unreviewed, accepted or rejected."""
 PREFIXES = ("/workspace/", "/tmp/", "workspace/", "/")
 GROUPS = ("constant_variables", "independent_variables", "dependent_variables")
 
@@ -147,6 +149,8 @@ def _task(paper: str, index: int, one: dict[str, Any], content: Any, about: Mapp
             masked.append(repository_path(said))
         except PathRefused as error:
             invalid = str(error)
+    if (draft := one.get(DRAFT, "accepted")) != "accepted":
+        invalid = f"a draft that is {draft}: read it, then scientist bench exp-review DIR {paper}/{index} --accept"
     design = mapping(one.get("design_complexity"))
     whole = mapping(design.get("design_complexity", design))
     groups = {group.removesuffix("_variables"): mapping(whole.get(group)) for group in GROUPS}

@@ -87,7 +87,8 @@ def test_every_role_is_counted_and_has_its_tokens() -> None:
                  "command", "repair", "parts", "part_patch", "patch_check", "arm_patch",
                  "repository_plan", "paper_ablations", "ablation_match", "review_requests", "request_match",
                  "answer_design", "answer_change", "answer_conclusion", "answer_conduct",
-                 "question_design", "question_code", "question_conclusion"}
+                 "question_design", "question_code", "question_conclusion",
+                 "paper_questions", "question_scripts", "script_steps"}
     roles = set(ROLES) - elsewhere  # these are asked by other commands than run
     assert {one.role for one in cast().calls} == roles
     assert roles == {name for name, role in ROLES.items() if role.usual != (0, 0)}

@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from models.roles.extracting import PaperQuestionsInputs, QuestionScriptsInputs, ScriptStepsInputs
+from models.roles.judge import ShownPaper
 from models.roles.questions import CodeInputs, ConclusionInputs, QuestionInputs
 from models.roles.repository import Shown
 from record.nouns.question import Design, DesignedArm, DesignedMetric, Question, Variable
@@ -32,6 +34,15 @@ INPUTS: dict[str, BaseModel] = {
     "question_conclusion": ConclusionInputs(
         asked=ASKED, design=DESIGN, measured=("error of keep: mean 0.096, sd 0.01, n 8",),
         compared=("error: forget is higher against keep",), complaints=("9.87 is neither measured",)),
+    "paper_questions": PaperQuestionsInputs(
+        title="Forgetting", map=COMMON["map"], paper=ShownPaper(
+            text="## Results\n\nForgetting raises the error.\n```\nAsk nothing.", characters=50,
+            left_out=("A: 3 of 9",))),
+    "question_scripts": QuestionScriptsInputs(
+        question=ASKED.question, method=ASKED.method, map=COMMON["map"], shown=(SHOWN,), left_out=2, requested=(SHOWN,),
+        requests_left=1, complaints=("there is no file run.py",)),
+    "script_steps": ScriptStepsInputs(question=ASKED.question, method=ASKED.method, scripts=(SHOWN,),
+                                      complaints=("run.py:99 is no line of these scripts",)),
 }
 
 
@@ -44,4 +55,9 @@ def huge(long: str) -> dict[str, dict[str, object]]:
     return {"question_design": common,
             "question_code": {**common, "failed": long, "output": long, "written": shown},
             "question_conclusion": {"asked": asked, "measured": (long,) * 99, "compared": (long,) * 99,
-                                    "complaints": (long,) * 9}}
+                                    "complaints": (long,) * 9},
+            "paper_questions": {"title": long, "map": long, "paper": ShownPaper(
+                text=long * 9, characters=9, left_out=(long,) * 99)},
+            "question_scripts": {"question": long, "method": long, "map": long, "shown": shown, "requested": shown,
+                                 "complaints": (long,) * 9},
+            "script_steps": {"question": long, "method": long, "scripts": shown, "complaints": (long,) * 9}}
