@@ -54,6 +54,7 @@ class Run(Command, to=app, work="agent.cli.run:run",
         help="One idea or a list, in AI-Scientist-v2's JSON; or a proposal (.md), read by the model.")] = None
     task: Annotated[Path | None, Option(
         help="With --code, in place of --idea: a question (.md, .toml) that one experiment answers.")] = None
+    paper: Annotated[bool, Option("--paper", help="With --task: the whole study of it, with a paper.")] = False
     idea_idx: Annotated[int | None, Option(help="Which idea of a list, from 0.")] = None
     config: Config = None
     runs: Annotated[Path, Option(help="The folder in which the run's folder is created.")] = Path("runs")

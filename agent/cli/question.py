@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import datetime
 from pathlib import Path
 
@@ -11,10 +12,11 @@ from agent.cli.commands import Run
 from agent.cli.edge import DONE, INTERRUPTED, NOT_RELEASED, say, traceback_saved
 from agent.cli.shown import line, show
 from agent.question import LOG, REPORT, answer, read_question
-from agent.settings import Settings
+from agent.settings import Settings, override
 from inspector.describe import describe
 from models.errors import BudgetSpent, ProviderDown
 from record.errors import WrongUse
+from record.nouns.idea import Idea
 
 
 def run_task(asked: Run, settings: Settings) -> int:
@@ -45,6 +47,20 @@ def run_task(asked: Run, settings: Settings) -> int:
     assert done is not None
     show([line(done.conclusion or f"no answer: {done.why}", "bold"), line(f"report: {folder / REPORT}")])
     return DONE if done.conclusion else NOT_RELEASED
+
+
+def as_idea(task: Path, settings: Settings) -> tuple[Idea, Settings]:
+    """A question as the idea of a whole study of the repository, and its settings. Raises `WrongUse`."""
+    question = read_question(task)
+    if settings.code.repository is None or not question.run:
+        raise WrongUse("--paper studies a repository by its own command: give --code, and run and measure in --task")
+    steps = [text for text in (question.method, question.instructions) if text] or [question.question]
+    idea = Idea.model_validate({
+        "Name": slug(task.stem), "Title": question.question.splitlines()[0][:300], "Experiments": steps,
+        "Short Hypothesis": question.question})
+    return idea, override(settings.model_dump(mode="json"), {
+        "code.command": shlex.join(question.run), "code.metric": question.measure, "code.direction": question.better,
+        "code.frozen": list(question.protect), "search.num_seeds": question.seeds})
 
 
 def name_of(task: Path, runs: Path) -> str:

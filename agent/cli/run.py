@@ -67,16 +67,20 @@ def run(asked: Run) -> int:
         raise WrongUse("--json goes with --dry-run; of a run ask: scientist status RUN --json")
     if asked.out is not None and not asked.dry_run:
         raise WrongUse("--out goes with --dry-run, which writes the plan there")
-    if asked.task is not None:
-        from agent.cli.question import run_task  # what no run of an idea needs
-
-        return run_task(asked, compose(config=asked.config, flags=asked.flags))
-    if asked.idea is None:
+    if asked.idea is None and asked.task is None:
         raise WrongUse("name an idea with --idea FILE; or a question on a repository with --task FILE --code REPO")
-    written = None if is_text(asked.idea) else read_idea(asked.idea, asked.idea_idx)
+    written = None if asked.idea is None or is_text(asked.idea) else read_idea(asked.idea, asked.idea_idx)
     settings = compose(config=asked.config, flags=asked.flags)
-    chosen = written or idea_in_text(asked.idea, settings)
-    settings = with_idea(settings, chosen, asked.idea.parent)
+    if asked.task is not None:
+        from agent.cli.question import as_idea, run_task  # what no run of an idea needs
+
+        if not asked.paper:
+            return run_task(asked, settings)
+        chosen, settings = as_idea(asked.task, settings)
+    else:
+        assert asked.idea is not None
+        chosen = written or idea_in_text(asked.idea, settings)
+        settings = with_idea(settings, chosen, asked.idea.parent)
     folder = asked.runs / (default_name(chosen) if asked.name is None else check_name(asked.name))
     check_code(settings)
     if asked.space is not None:

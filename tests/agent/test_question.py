@@ -47,7 +47,7 @@ Path("out/results.json").write_text(json.dumps({"distance": arms}))
 SCRIPT = "set -e\nPYTHONPATH=. python work/spread.py\n"
 TOML = """question = "Does a larger spread raise the distance?"
 method = "Draw with both spreads."
-run = "python -c 'print(0.5)'"
+run = "python -c 'print(0.5)' {seed}"
 measure = {stdout = '([0-9.]+)', better = "lower"}
 protect = ["lib/*"]
 seeds = 2
@@ -187,6 +187,9 @@ def test_a_file_that_is_no_question(tmp_path: Path, text: str, words: str) -> No
 def test_what_does_not_go_together(author: Author, capsys: pytest.CaptureFixture[str]) -> None:
     assert "name it with --code" in refused(capsys, "run", "--task", "ask.md")
     assert "name an idea with --idea" in refused(capsys, "run")
+    assert "give --code, and run and measure" in refused(capsys, "run", "--code", "repo", "--task", "ask.md", "--paper")
+    # with them it is a study, which needs a plan or a model that plans
+    assert "--plan" in refused(capsys, "run", "--code", "repo", "--task", "ask.toml", "--paper")
     assert "--plan goes without --task" in refused(
         capsys, "run", "--code", "repo", "--task", "ask.md", "--plan", "ask.md")
     assert "cannot read --task none.md" in refused(capsys, "run", "--code", "repo", "--task", "none.md")
