@@ -28,6 +28,7 @@ from agent.process import Process, ending_of
 from agent.settings import Settings, override
 from models.errors import CatalogueError, ModelConfigError
 from models.failover import open_backend
+from models.replay import ReplayModel
 from record import control
 from record.campaign import is_campaign
 from record.errors import WrongUse
@@ -158,8 +159,10 @@ def _drive(
                 first = first.model_copy(update={"reaped": len(kill_orphans(folder.cache))})
                 folder.forget_live()
             log.append(first)
-            process = Process(replace(folder, version=log.state.version), settings, log, left,
-                              open_backend(settings.models))
+            backend = open_backend(settings.models)
+            if isinstance(backend, ReplayModel):
+                backend.go_on(key.role for key in log.state.answers)
+            process = Process(replace(folder, version=log.state.version), settings, log, left, backend)
             return asyncio.run(process.run())
         except OSError as error:
             alerts.send("failure", str(error), log.state)

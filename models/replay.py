@@ -7,8 +7,8 @@ role from 0. Answers go out by role and ordinal alone and prompts are not compar
 change of a prompt; each is held against the output type of today. `exchange_of` makes it from the record of a run.
 
 Not guaranteed: that a run which asks in another order than the recorded one gets the answers that it would need. Record
-and replay with `search.order=ticket`, and with little at the same time. A resumed run begins to count anew, so a replay
-is not resumed.
+and replay with `search.order=ticket`, and with little at the same time. A run that is resumed counts on from the
+answers that it has (`go_on`).
 """
 
 from __future__ import annotations
@@ -54,6 +54,10 @@ class ReplayModel(OneModel):
                                        "record the run again")
             self._answers[one.role, one.ordinal] = one.answer
             self.recorded[one.role] += 1
+
+    def go_on(self, answered: Iterable[str]) -> None:
+        """Count on from the answers that a run has: the role of each."""
+        self.asked.update(answered)
 
     async def answer(self, request: ModelRequest) -> Reply:
         """The next answer of the role.

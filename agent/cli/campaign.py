@@ -96,7 +96,7 @@ def campaign(asked: Campaign) -> int:
         raise WrongUse("nothing to run: name files of ideas, or give --topic")
     check_code(settings)
     check_parts(settings)
-    check_writable(asked.out)
+    check_writable(asked.out, "--out")
     check_space(settings, asked.out)
     check_gpus(settings)
     terms = terms_of(settings, parallel=asked.parallel, keep=asked.keep)

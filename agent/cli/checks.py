@@ -95,15 +95,15 @@ def check_gpus(settings: Settings) -> None:
             "or raise sandbox.slots_per_gpu")
 
 
-def check_writable(runs: Path) -> None:
-    """Refuse a runs folder that nothing can be written to; it is probed with a file that vanishes at once."""
+def check_writable(runs: Path, option: str = "--runs") -> None:
+    """Refuse a folder that nothing can be written to; it is probed with a file that vanishes at once."""
     place = existing(runs)
     if not place.is_dir():
-        raise WrongUse(f"--runs {runs}: {place} is a file, not a folder; choose another --runs")
+        raise WrongUse(f"{option} {runs}: {place} is a file, not a folder; choose another {option}")
     try:
         tempfile.TemporaryFile(dir=place).close()
     except OSError as error:
-        raise WrongUse(f"--runs {runs} cannot be written to ({error.strerror}): choose another --runs") from None
+        raise WrongUse(f"{option} {runs} cannot be written to ({error.strerror}): choose another {option}") from None
 
 
 def check_space(settings: Settings, folder: Path) -> None:

@@ -170,7 +170,7 @@ def check_out(out: Path) -> None:
     """Refuse what cannot be a folder of results. Raises `WrongUse`."""
     if out.exists() and not out.is_dir():
         raise WrongUse(f"--out {out} is a file: choose a folder")
-    check_writable(out)
+    check_writable(out, "--out")
 
 
 def check_begun(out: Path, begun: Begun) -> None:

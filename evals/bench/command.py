@@ -88,7 +88,7 @@ def steps_in(text: str) -> tuple[StepName, ...]:
 
 def _check(settings: Settings, out: Path, names: ModelNames) -> None:
     """Refuse what cannot work before anything is made. Raises `WrongUse`, `ModelConfigError`."""
-    check_writable(out)
+    check_writable(out, "--out")
     check_space(settings, out)
     check_parts(settings)
     kept = out / MODELS

@@ -70,7 +70,7 @@ def bench_exp(asked: BenchExp) -> int:
     if asked.dry_run:
         show_plan(tasks, skipped, order)
         return DONE
-    check_writable(out)
+    check_writable(out, "--out")
     check_space(settings, out)
     _check_same(out, order)
     terms = terms_of(settings, parallel=asked.parallel, of="tasks")

@@ -62,7 +62,7 @@ def bench_exp_extract(asked: BenchExpExtract) -> int:
     settings = compose(config=asked.config, flags=asked.flags)
     if settings.models.name == "offline":
         raise WrongUse("the offline model reads no papers: configure another, as with --model")
-    check_writable(asked.out)
+    check_writable(asked.out, "--out")
     check_space(settings, asked.out)
     out = asked.out.absolute()
     Mirror.check(asked.code)

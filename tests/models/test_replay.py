@@ -67,6 +67,13 @@ async def test_answers_go_out_in_their_order_whatever_the_prompt() -> None:
     assert given == [PLAN, other] and model.asked == model.recorded
 
 
+async def test_a_run_that_is_resumed_counts_on_from_what_it_has() -> None:
+    other = PLAN.model_copy(update={"task": "another"})
+    model = ReplayModel(recorded(PLAN, other))
+    model.go_on(["plan"])
+    assert (await model.answer(asked("plan", DataPlan))).output == other
+
+
 async def test_an_answer_that_is_missing_is_one_clear_error() -> None:
     model = ReplayModel(recorded(PLAN))
     await model.answer(asked("plan", DataPlan))
