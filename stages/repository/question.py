@@ -110,7 +110,8 @@ class Answering:
         for seed in range(self.question.seeds):
             folder = self._checkout(f"as_it_is-{seed}")
             outcome = await self.run(CommandJob(
-                name=f"as it is, seed {seed}", folder=folder, ground=self.environment.ground, timeout=self._left(),
+                name=f"as it is, seed {seed}", folder=folder, ground=self.environment.ground,
+                timeout=max(LEAST_SECONDS, self._left(0) - seconds),
                 argv=tuple(word.replace("{seed}", str(seed)) for word in self.question.run)))
             seconds += outcome.seconds
             reading = read_metric(metric, folder, outcome.stdout)
@@ -157,7 +158,7 @@ class Answering:
         """The files of the try that measured everything; where none did, those of the last; none: none was made."""
         files, before = dict[str, str](), QuestionRun(seconds=0.0)
         for number in range(1, TRIES + 1):
-            if self._left() < LEAST_SECONDS and number not in self.log.state.code.tries:
+            if self._left(number) < LEAST_SECONDS and number not in self.log.state.code.tries:
                 return files
             made = await self._code(number, design, as_it_is, files, before)
             if made is None:
@@ -177,7 +178,7 @@ class Answering:
         """The changed files with the script, by an author who sees the try before."""
         ask = self.models.at(numbered(self.log, Work(task=f"code {number}")), 0)
         inputs = CodeInputs(
-            **self._inputs(as_it_is), design=design, seconds=self._left(), requests_left=REQUESTS,
+            **self._inputs(as_it_is), design=design, seconds=self._left(number), requests_left=REQUESTS,
             failed=before.why, output=before.tail, written=tuple(
                 Shown(path=path, text=text) for path, text in files.items()) if before.why else ())
         left, turns = REQUESTS, TURNS
@@ -207,8 +208,10 @@ class Answering:
 
     # --- running ------------------------------------------------------------------------------------------------------
 
-    def _left(self) -> float:
-        return self.question.minutes * 60 - sum(one.seconds for one in self.log.state.code.tries.values())
+    def _left(self, number: int) -> float:
+        """Seconds for a try: what those before it left, whenever that is asked."""
+        spent = (one.seconds for at, one in self.log.state.code.tries.items() if at < number)
+        return self.question.minutes * 60 - sum(spent)
 
     def _checkout(self, name: str) -> Path:
         folder = self.work / name
@@ -226,7 +229,7 @@ class Answering:
         try:
             outcome = await self.run(CommandJob(
                 name=f"try {number}", folder=folder, argv=("bash", SCRIPT), ground=self.environment.ground,
-                timeout=self._left(), readable=(self.mirror.folder.parent,)))
+                timeout=self._left(number), readable=(self.mirror.folder.parent,)))
         except ExecutorError as error:
             return QuestionRun(seconds=0.0, why=str(error))
         failure, results = outcome.failure, read_result(folder / RESULTS)

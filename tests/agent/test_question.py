@@ -37,9 +37,11 @@ DESIGN = Design(
     metrics=(DesignedMetric(name="distance", higher_is_better=False, what="mean absolute draw"),), seeds=5,
     hypothesis="A larger spread raises the distance.", rule="distance of far against near, paired by seed")
 CODE = """import json
+import time
 from pathlib import Path
 from lib.draws import draws
 
+time.sleep(0.8)  # what is left of the time may not change a question that was answered
 arms = {name: [sum(draws(seed, spread)) / 40 for seed in range(5)] for name, spread in (("near", 1.0), ("far", 3.0))}
 Path("out").mkdir(exist_ok=True)
 Path("out/results.json").write_text(json.dumps({"distance": arms}))

@@ -19,6 +19,7 @@ from models.roles.coding import CodeInputs, Program
 from record.cells import all_cells
 from record.edits import File
 from record.events.searching import CellExecuted
+from record.keeping import collect
 from record.nouns.cells import Cell
 from record.nouns.data import DataPlan, DatasetUse, LeftOut, Level
 from record.nouns.nodes import Failure, Node, retries
@@ -83,6 +84,7 @@ async def searched(bench: Bench) -> list[Node]:
     research = Research(bench)
     assert await research.stage("agenda")
     await research.close()
+    await collect(bench.folder, bench.recorder)  # as each step of a run does: the search may end before the last one did
     return bench.state.stage_nodes("agenda")
 
 
