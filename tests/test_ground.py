@@ -138,7 +138,7 @@ def _check_invocation(words: list[str], capsys: pytest.CaptureFixture[str]) -> N
         return
     assert main(words) == 2
     said = capsys.readouterr().err
-    assert re.search(r"cannot read the idea file my_idea\.json|my_ideas is not there|cannot read --task my_question\.md",
+    assert re.search(r"cannot read the idea file my_idea\.json|my_ideas is not there|read --task my_question\.md",
                      said), said
 
 

@@ -84,7 +84,7 @@ async def searched(bench: Bench) -> list[Node]:
     research = Research(bench)
     assert await research.stage("agenda")
     await research.close()
-    await collect(bench.folder, bench.recorder)  # as each step of a run does: the search may end before the last one did
+    await collect(bench.folder, bench.recorder)  # as each step of a run does; the search may end before
     return bench.state.stage_nodes("agenda")
 
 
