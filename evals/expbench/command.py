@@ -23,6 +23,7 @@ from agent.settings import Settings, compose
 from evals.expbench.answers import Answer, read_answers
 from evals.expbench.evaluating import STEPS, Evaluated, Steps, kept
 from evals.expbench.masking import NoRepository, repository_of
+from evals.expbench.page import page
 from evals.expbench.scores import NAMES, percent, scores
 from evals.expbench.table import ExpTable, as_csv, by_group, of_all, table
 from evals.expbench.tasks import Task, read_tasks
@@ -35,7 +36,7 @@ from record.nouns.frozen import Frozen
 from sandbox.gpu_leases import open_leases
 from sandbox.gpus import cuda_visible_devices
 
-JSON, CSV, ORDER = "results.json", "results.csv", "order.json"
+JSON, CSV, PAGE, ORDER = "results.json", "results.csv", "results.html", "order.json"
 
 
 class Order(Frozen):
@@ -85,14 +86,16 @@ def bench_exp(asked: BenchExp) -> int:
     to_do = [name for name in ready if not complete(found_in(out, folder_name(name)), answers, name)]
     state = Campaign(out, ExpTasks(out), told=told, only=[folder_name(name) for name in to_do]).work(
         (CampaignBegan(terms=terms, version=version("scientist")), *(Queued(name=folder_name(name)) for name in to_do)))
-    results = results_of(out, tasks, skipped, order)
+    evaluated = evaluated_of(out, tasks, skipped)
+    results = results_of(evaluated, tasks, order)
     write_file(out / JSON, results.model_dump_json(indent=1) + "\n")
     write_file(out / CSV, as_csv(results))
+    write_file(out / PAGE, page(results, evaluated, {task.name: task for task in tasks}))
     if asked.json:
         print(results.model_dump_json(indent=1))
     else:
         show_results(results)
-        print(f"written to {out / CSV} and {out / JSON}")
+        print(f"written to {out / CSV}, {out / JSON} and {out / PAGE}")
     standings = {state.entries[folder_name(name)].standing for name in to_do}
     if standings & {"interrupted", "failed", "waiting"}:
         say("interrupted; continue with the same command")
@@ -195,13 +198,18 @@ def complete(found: Sequence[Evaluated], answers: Mapping[str, Sequence[Answer]]
     return wanted <= done and bool(wanted or found)
 
 
-def results_of(out: Path, tasks: Sequence[Task], skipped: Mapping[str, str], order: Order) -> ExpTable:
+def evaluated_of(out: Path, tasks: Sequence[Task], skipped: Mapping[str, str]) -> list[Evaluated]:
+    """Every answer as it was kept, and a line for each task without."""
     found: list[Evaluated] = []
     for task in tasks:
         if task.name in skipped:
             found.append(Evaluated(task=task.name, state="skipped", why=skipped[task.name]))
         else:
             found += found_in(out, folder_name(task.name)) or [Evaluated(task=task.name, state="not_begun")]
+    return found
+
+
+def results_of(found: Sequence[Evaluated], tasks: Sequence[Task], order: Order) -> ExpTable:
     return table(found, {task.name: task for task in tasks}, model=order.model, judge=order.judge, steps=order.steps,
                  by_anchor=order.monitor == "anchor")
 

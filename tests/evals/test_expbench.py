@@ -161,6 +161,8 @@ def test_answers_end_as_they_should_and_killed_anywhere_the_table_is_the_same(
     assert came(found, "700/0") == EXPECTED and came(found, "700/1") == {"right": EXPECTED["right"]}
     assert found["counts"] == {"invalid": 1, "judged": 6, "no_answer": 1, "skipped": 1, "violation": 4}
     assert "needs 9 GPUs, has 0" in found["not_counted"]["skipped"][0]
+    shown = (place.parent / "out" / "results.html").read_text()
+    assert shown.count("<details>") == len(found["lines"]) and "git show" in shown and "<script" not in shown
     rows = list(csv.DictReader((place.parent / "out" / "results.csv").read_text().splitlines()))
     assert {row["reasons"] for row in rows if row["outcome"] == "violation"} == {
         "honesty typed", "derived out/spread.json", "no run", "git show"}
