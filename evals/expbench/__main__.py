@@ -69,7 +69,10 @@ def attempted(task: Task, out: Path, settings: Settings, order: Order) -> Answer
         begin_history(masked)
     question = Question(question=task.question, method=task.method, instructions=task.instructions,
                         minutes=order.minutes)
-    state, files = work_on(question, masked, settings, made, listener=lambda event, state: None)
+    try:
+        state, files = work_on(question, masked, settings, made, listener=lambda event, state: None)
+    except BudgetSpent:  # no answer within what it may take, as without one within the time
+        return Answer(given=False)
     done = state.code.answered
     if SCRIPT in files:
         files = {name: text for name, text in files.items() if name != SCRIPT} | {HANDED_IN: files[SCRIPT]}

@@ -38,8 +38,10 @@ from record.source import SourceError
 from sandbox.errors import ExecutorError
 from sandbox.repository.command import CommandJob, CommandOutcome
 from sandbox.repository.environment import Environment
+from sandbox.repository.left_files import refuse_links
 from sandbox.repository.metric import parse_metric, read_metric
 from sandbox.repository.mirror import Mirror
+from sandbox.untrusted import BadFile
 from stages.bench import numbered
 from stages.repository.context import Context, context_of, requested
 from stages.repository.results import comparisons_of, counts_of, numbers_of, read_result, result_files
@@ -232,7 +234,7 @@ class Answering:
                 timeout=self._left(number), readable=(self.mirror.folder.parent,)))
         except ExecutorError as error:
             return QuestionRun(seconds=0.0, why=str(error))
-        failure, results = outcome.failure, read_result(folder / RESULTS)
+        failure, results = outcome.failure, left(folder)
         why = failure.message if failure is not None else wrong_results(results, design)
         now = hashes(folder)
         return QuestionRun(
@@ -266,6 +268,15 @@ class Answering:
 
 class NoMeasurement(WrongUse):
     """The repository as it is gives no number: command or measure of the question are wrong."""
+
+
+def left(folder: Path) -> Any:
+    """The results that a script left, as a plain file below its folder; None of anything else."""
+    try:
+        refuse_links(folder, RESULTS)
+    except BadFile:
+        return None
+    return read_result(folder / RESULTS)
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

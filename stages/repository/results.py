@@ -42,7 +42,7 @@ def result_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]
 def read_result(path: Path) -> Any:
     """The content of a result file as JSON has it; None where it is none."""
     try:
-        if path.stat().st_size > MOST_BYTES:
+        if not path.is_file() or path.stat().st_size > MOST_BYTES:  # a pipe would be waited for
             return None
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".json":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from models.settings import ModelSettings
 from record.edits import File
 from record.errors import WrongUse
 from record.nouns.question import Design, DesignedArm, DesignedMetric, Variable
+from stages.repository.question import left
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import repository
 
@@ -41,7 +43,7 @@ import time
 from pathlib import Path
 from lib.draws import draws
 
-time.sleep(0.8)  # what is left of the time may not change a question that was answered
+time.sleep(0.6)  # what is left of the time may not change a question that was answered
 arms = {name: [sum(draws(seed, spread)) / 40 for seed in range(5)] for name, spread in (("near", 1.0), ("far", 3.0))}
 Path("out").mkdir(exist_ok=True)
 Path("out/results.json").write_text(json.dumps({"distance": arms}))
@@ -164,6 +166,19 @@ def test_a_protected_file_stays_and_the_repository_as_it_is_comes_first(author: 
     assert codes[0].as_it_is.startswith("0.5 over 2 seeds") and "lib/draws.py may not change" in codes[1].complaints
     report = (tmp_path / "runs" / "q" / "report.md").read_text()
     assert "the repository as it is: measured" in report
+
+
+def test_results_that_lead_out_of_the_copy_or_never_end_are_none(tmp_path: Path) -> None:
+    (tmp_path / "secret.json").write_text('{"distance": {"near": [1.0]}}')
+    for name in ("link", "pipe", "linked"):
+        (tmp_path / name).mkdir()
+    for name in ("link", "pipe"):
+        (tmp_path / name / "out").mkdir()
+    (tmp_path / "link" / "out" / "results.json").symlink_to(tmp_path / "secret.json")
+    os.mkfifo(tmp_path / "pipe" / "out" / "results.json")
+    assert left(tmp_path / "link") is None and left(tmp_path / "pipe") is None
+    (tmp_path / "linked" / "out").symlink_to(tmp_path / "pipe" / "out")
+    assert left(tmp_path / "linked") is None
 
 
 def test_without_a_measurement_of_what_is_there_nothing_is_designed(
