@@ -24,6 +24,7 @@ from record.nouns.idea import Idea
 from record.nouns.nodes import NodeKind
 from record.reading import read_state
 from sandbox.isolation.probe import probed
+from stages.nodes import cells
 from tests.inspector.web import serving
 from tests.repositories import git
 
@@ -147,6 +148,7 @@ def test_a_method_is_written_as_a_patch(
         return ScriptedModel(script)
 
     monkeypatch.setattr(runs, "open_backend", opened)
+    monkeypatch.setattr(cells, "CHECKED", 2**64)  # by chance no cell is measured twice
     run = tmp_path / "run"
     assert runs.start(IDEA, settings(code), runs=tmp_path, name="run", listener=silent, plan=PLAN) == 0
 
