@@ -14,7 +14,7 @@ import random
 from pathlib import Path
 
 from review.foreign import ForeignAudit, audit_paper
-from review.foreign.audit import CLASSES, Class, Verdict
+from review.foreign.verdicts import CLASSES, Class, Verdict
 
 
 def audits(data: Path) -> dict[str, ForeignAudit]:

@@ -22,9 +22,11 @@ from agent.cli.status import events_of
 from record.errors import WrongUse
 from review.evidence.tex import TexError
 from review.foreign import ForeignAudit, audit_paper
-from review.foreign.audit import Verdict
+from review.foreign.provenance import provenance_lines
+from review.foreign.verdicts import Verdict
 
 STYLES = {"found": "green", "derivable": "green", "ambiguous": "yellow", "unsupported": "red"}
+GRADES = {"measured": "green", "reported": "yellow", "neither": "red"}
 
 
 def audit(asked: Audit) -> int:
@@ -62,15 +64,18 @@ def run_lines(report: AuditReport) -> Iterator[Text]:
 def paper_as_plain(report: ForeignAudit) -> dict[str, Any]:
     """A report as plain values for JSON (see docs/audit.md)."""
     return {
-        "paper": report.paper, "sha256": report.sha256, "findings": report.findings,
-        "numbers": report.numbers, "counts": report.counts if report.verdicts else {},
+        "paper": report.paper, "sha256": report.sha256, "findings": report.findings, "standing": report.standing,
+        "suspicion": round(report.suspicion, 3), "numbers": report.numbers,
+        "counts": report.counts if report.verdicts else {}, "grades": report.graded if report.verdicts else {},
         "in_reports_only": report.written,
+        "signs": [asdict(one) | {"finding": one.is_finding} for one in report.signs],
+        "provenance": {"ran": report.found.ran, "shown_by": report.found.shown_by, "writers": report.found.writers},
         "results": {"files": list(report.result_files), "numbers": report.result_numbers},
         "verdicts": [
             {"number": one.claim.number.text, "class": one.kind, "where": one.claim.where,
              "context": one.claim.context, "evidence": one.evidence, "chance": round(one.chance, 4),
-             "in_reports_only": one.written}
-            for one in report.verdicts],
+             "grade": grade, "in_reports_only": one.written}
+            for one, grade in zip(report.verdicts, report.grades, strict=True)],
         "inconsistencies": [{"kind": one.kind, "where": one.where, "what": one.what} for one in report.inconsistencies],
         "code": {"files": report.code_files, "findings": [one.model_dump() for one in report.code]},
         "left_out": report.left_out,
@@ -78,25 +83,37 @@ def paper_as_plain(report: ForeignAudit) -> dict[str, Any]:
 
 
 def paper_lines(report: ForeignAudit) -> Iterator[Text | Table]:
-    """Every number in a table, what speaks against the paper, then the counts."""
+    """Every number in a table, what ran, what speaks against the paper, then the counts and what they come to."""
     if report.verdicts:
-        yield table("number", "class", "where", "evidence", rows=(
-            (one.claim.number.text, Text(one.kind, style=STYLES[one.kind]), one.claim.where, _evidence(one))
-            for one in report.verdicts))
+        yield table("number", "class", "grade", "where", "evidence", rows=(
+            (one.claim.number.text, Text(one.kind, style=STYLES[one.kind]), Text(grade, style=GRADES[grade]),
+             one.claim.where, _evidence(one)) for one, grade in zip(report.verdicts, report.grades, strict=True)))
+    yield from (line(text, "dim") for text in provenance_lines(report.found))
+    yield from (line(str(one), "red" if one.is_finding else "yellow", label=f"{one.kind}: ") for one in report.signs)
     yield from (line(f"{one.where}: {one.what}", "red", label=f"{one.kind}: ") for one in report.inconsistencies)
     yield from (line(str(finding), "red" if finding.suspect else "yellow", label=f"code, {finding.kind}: ")
                 for finding in report.code)
     yield from (line(f"not read: {left_out}", "dim") for left_out in report.left_out)
     if report.verdicts:
-        counts = ", ".join(f"{number} {name}" for name, number in report.counts.items())
+        counts, grades = (", ".join(f"{number} {name}" for name, number in counted.items())
+                          for counted in (report.counts, report.graded))
         yield line(f"{report.numbers} numbers: {counts} ({report.written} found in reports only), against "
-                   f"{report.result_numbers} numbers of {len(report.result_files)} result files")
+                   f"{report.result_numbers} numbers of {len(report.result_files)} result files; {grades}")
     else:
         yield line(f"{report.numbers} numbers read; give --results DIR to hold them against result files")
     if report.code_files:
-        yield line(f"{len(report.code)} findings in {report.code_files} files of code")
-    verdict = f"findings: {report.findings}" if report.findings else "there are no findings"
-    yield line(f"{verdict}; numbers that code made up are found like any other", "red" if report.findings else "green")
+        yield line(f"{len(report.code)} findings of form in {report.code_files} files of code")
+    yield line(*_standing(report))
+
+
+def _standing(report: ForeignAudit) -> tuple[str, str]:
+    """The last line, and its colour."""
+    return {
+        "against": (f"findings: {report.findings}; read them before the paper", "red"),
+        "not shown": ("there are no findings, and nothing given shows that the numbers were measured", "yellow"),
+        "measured": ("there are no findings; the numbers stand where programs that ran put them", "green"),
+        "not asked": ("there are no findings; without --results nothing is said of where numbers come from", "green"),
+    }[report.standing]
 
 
 def _evidence(one: Verdict) -> str:

@@ -154,9 +154,21 @@ def _abstract(claims: Sequence[Claim], text: Sequence[Printed]) -> Iterator[Inco
     """A number of the abstract stands in the rest of the paper, or follows from a row or column of a table."""
     lines = lines_of(Operand(one, one.number.value) for one in claims)
     for claim in claims:
-        if claim.passage.role != "abstract" or claim.number.digits < 2:
+        if claim.passage.role != "abstract" or claim.number.digits < 2 or _counts(claim):
             continue
         if not any(agrees(claim.number, one.value) for one in text) and not any(
                 best(claim.number, derived(claim.number, line)) for _, line in lines):
             yield Inconsistency("abstract", claim.where, f"{claim.number.text} stands nowhere else in the paper: "
                                                          f"{claim.context[:160]!r}")
+
+
+_COUNTED = re.compile(
+    r"\s*(?:\w+[- ]){0,2}(?:samples|examples|instances|features|rows|images|documents|classes|patients|points|"
+    r"variables|datasets|seeds|runs|epochs|parameters|steps|rounds|clients|users|tasks|arms|trees|layers|units|dimensions|folds)\b")
+
+
+def _counts(claim: Claim) -> bool:
+    """Whether a number of the abstract says how many things were used, which is a set-up and no result."""
+    number = claim.number
+    return not number.percent and "." not in number.text and bool(
+        _COUNTED.match(claim.passage.text[number.at + len(number.text):][:60]))

@@ -1,0 +1,128 @@
+"""Logs of other people's programs: their lines, the time that each was written at, how they end.
+
+A stamp is taken as it stands; nothing here says that the clock was right, or that a program wrote the line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+
+ENDINGS = (".log", ".out", ".txt", ".err")
+MOST_LINES, MOST_CHARACTERS, MOST_BYTES = 20_000, 2_000, 20_000_000
+"""Lines of a log; characters of a line; bytes of a file."""
+
+_NAMED = re.compile(r"log|run|train|stdout|stderr|output|console|nohup|slurm|experiment", re.I)
+_DATED = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
+_TIMED = re.compile(r"^\W{0,3}(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
+_LEVEL = re.compile(r"\b(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b")
+_FAILED = re.compile(
+    r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b(?::|$)|^Traceback \(most recent call last\)|\bSegmentation fault\b"
+    r"|\bKilled\b|non-zero exit status|CUDA out of memory|\bcore dumped\b|^(?:FATAL|Aborted)\b"
+)
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line. `number` counts from 1, `stamp` is in seconds, None where the line has none."""
+
+    number: int
+    text: str
+    stamp: float | None = None
+    fine: bool = False
+    """Whether the stamp has parts of a second."""
+
+    @cached_property
+    def message(self) -> str:
+        """The text after stamp, logger and level."""
+        text = _TIMED.sub("", _DATED.sub("", self.text, count=1), count=1).lstrip(" -|:[]()\t")
+        level = _LEVEL.search(text[:60])
+        if level is not None:
+            text = text[level.end() :]
+        return text.lstrip(" -|:]>)\t")
+
+    @property
+    def failed(self) -> bool:
+        """Whether the line says that a program ended in an error."""
+        return _FAILED.search(self.text.strip()) is not None
+
+
+@dataclass(frozen=True)
+class Log:
+    """One file of output; `name` is its path below the folder of results."""
+
+    name: str
+    lines: tuple[LogLine, ...]
+
+    @cached_property
+    def stamped(self) -> tuple[LogLine, ...]:
+        return tuple(line for line in self.lines if line.stamp is not None)
+
+    @property
+    def seconds(self) -> float | None:
+        """From the first stamp to the last; None where there are fewer than two."""
+        stamps = [line.stamp for line in self.stamped if line.stamp is not None]
+        return max(stamps) - min(stamps) if len(stamps) > 1 else None
+
+    @property
+    def ends_in_failure(self) -> LogLine | None:
+        """The line of an error after which nothing but its own traceback follows; None where the log goes on."""
+        said = [line for line in self.lines if line.text.strip()]
+        last = next((line for line in reversed(said) if line.failed), None)
+        if last is None:
+            return None
+        after = [line for line in said if line.number > last.number]
+        going_on = [line for line in after if not re.match(r"\s|File |\^|During handling|The above", line.text)]
+        return last if len(going_on) <= 1 else None
+
+
+def read_logs(folder: Path) -> tuple[Log, ...]:
+    """The logs of a folder or the one file: by ending, and of text files those with a name or stamps of a log."""
+    if folder.is_file():
+        return (read_log(folder, folder.name),) if folder.suffix.lower() in ENDINGS else ()
+    paths = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in ENDINGS
+        and not path.is_symlink()
+        and path.is_file()
+        and path.stat().st_size <= MOST_BYTES
+    )
+    logs = [read_log(path, path.relative_to(folder).as_posix()) for path in paths[:200]]
+    return tuple(log for log in logs if _is_log(log))
+
+
+def read_log(path: Path, name: str) -> Log:
+    """One file; what a bar of progress overwrote counts as lines of its own."""
+    text = path.read_text(encoding="utf-8", errors="replace")[:MOST_BYTES]
+    lines = re.split(r"\r\n|\n|\r", text)[:MOST_LINES]
+    if lines and not lines[-1]:
+        lines.pop()
+    return Log(name, tuple(_line(number, line[:MOST_CHARACTERS]) for number, line in enumerate(lines, 1)))
+
+
+def _is_log(log: Log) -> bool:
+    stem, _, ending = log.name.rpartition("/")[2].lower().rpartition(".")
+    return ending in ("log", "out", "err") or bool(_NAMED.search(stem)) or len(log.stamped) >= 3
+
+
+def _line(number: int, text: str) -> LogLine:
+    if dated := _DATED.search(text[:60]):
+        year, month, day, *time = dated.groups()
+        try:
+            whole = datetime(int(year), int(month), int(day)).toordinal() * 86_400.0
+        except ValueError:
+            return LogLine(number, text)
+        return LogLine(number, text, whole + _seconds(time), fine=time[3] is not None)
+    if timed := _TIMED.match(text):
+        return LogLine(number, text, _seconds(timed.groups()), fine=timed[4] is not None)
+    return LogLine(number, text)
+
+
+def _seconds(parts: Sequence[str | None]) -> float:
+    hours, minutes, seconds, rest = parts
+    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + int(seconds or 0) + float(f"0.{rest}" if rest else 0)

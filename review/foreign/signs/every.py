@@ -1,0 +1,83 @@
+"""All signs of a paper, from its code, logs, result files, tables and claims."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from review.foreign.passages import Passage
+from review.foreign.provenance import Provenance
+from review.foreign.results import Results
+from review.foreign.signs.in_claims import Evidence, of_claims
+from review.foreign.signs.in_files import of_files
+from review.foreign.signs.in_logs import of_logs
+from review.foreign.signs.in_numbers import of_numbers
+from review.foreign.signs.in_tables import of_tables
+from review.foreign.signs.made_up import made_up
+from review.foreign.signs.settings import of_settings
+from review.foreign.signs.sign import Sign
+from review.foreign.signs.words import of_words
+from review.foreign.verdicts import Verdict
+
+NOT_SEEN = 0.4
+"""What a sign in a script weighs that nothing shows to have run."""
+_SIZES = re.compile(
+    r"\b(?:n_?test|n_?eval|test[_ ]?(?:size|set|samples|split|n)?|held-?out(?: set| part)?)\s*(?:size|of|"
+    r"with|has|contains|"
+    r"comprises|:|=|\()\s*(?:n\s*=\s*|size\s*[:=]?\s*)?(\d{2,4})(?![\d.%:/,])|(?<![\d.,/-])(\d{2,4})\s+(?:held-?out\s+)?(?:test|held-?out|"
+    r"evaluation)\s+(?:examples|samples|instances|images|questions|items|documents|sentences|cases|points|prompts|rows|patients|"
+    r"problems|queries|reviews|observations)",
+    re.I,
+)
+
+
+def signs_of(
+    found: Provenance,
+    *,
+    paper: str,
+    passages: Sequence[Passage],
+    read: Results,
+    reports: Mapping[str, str],
+    verdicts: Sequence[Verdict],
+) -> tuple[Sign, ...]:
+    """Every sign once, the heaviest first."""
+    evidence = Evidence(found, _values(read, reports))
+    sizes = _sizes(f"{paper}\n{evidence.logs}")
+    signs = [
+        *(_weighed(one, found) for one in made_up(found.scripts)),
+        *of_settings(found, said=paper),
+        *of_words(found, reports, said=paper),
+        *of_logs(found, said=paper),
+        *of_files(read.series),
+        *of_tables(passages, sizes, (evidence.seeds,) if evidence.seeds > 1 else ()),
+        *of_claims(passages, paper, evidence),
+        *of_numbers(verdicts, paper),
+    ]
+    once = {(one.kind, one.where): one for one in reversed(signs)}
+    return tuple(sorted(once.values(), key=lambda one: -one.weight))
+
+
+def _weighed(sign: Sign, found: Provenance) -> Sign:
+    path = sign.where.rpartition(":")[0]
+    return sign if found.may_have_run(path) else replace(sign, weight=min(sign.weight, NOT_SEEN))
+
+
+def _values(read: Results, reports: Mapping[str, str]) -> str:
+    """Names and values of the results as text."""
+    return "\n".join(
+        (
+            *(line for one in read.series for line in _lines(one.file, one.key, one.values)),
+            *read.files,
+            *reports.values(),
+        )
+    )
+
+
+def _lines(file: str, key: str, values: Sequence[float]) -> Iterator[str]:
+    yield f"{file} {key} " + " ".join(f"{value:g}" for value in values[:200])
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    found = {int(next(filter(None, groups))) for groups in _SIZES.findall(text)}
+    return tuple(sorted(size for size in found if 5 <= size <= 2_000))

@@ -1,0 +1,316 @@
+"""Scores that code makes up: typed, drawn, put in by a formula or where something failed, or raised for one method."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from review.foreign.origins import SCORE, Origin, Origins, Scope, is_draw, walk_scope
+from review.foreign.scripts import Script, called
+from review.foreign.signs.sign import Kind, Sign
+
+_ASIDE = re.compile(
+    r"thresh|target|(?:^|_)min(?:_|$)|(?:^|_)max(?:_|$)|toler|goal|prior|init|start|weight|(?:^|_)lr|rate$|learning|"
+    r"epsilon|alpha|beta|gamma|noise|level|chance|bound|clip|lim|budget|decay|param|hyper|config|cfg|setting|default|"
+    r"published|reported|literature|paper|reference|(?:^|_)ref|known|true_|human|annotator|worker|gold|grid|search|space|"
+    r"arg|schema|dtype|colou?r|style|label|title|format|figsize|fmt|sort|key|expected|requirement|patience|margin|cost|"
+    r"func|_fn$|class_|random_|rate_|fraction|ratio|prob|temperature|std|sigma|scale|delta|count|size|num|step|bench",
+    re.I,
+)
+_RESULT = re.compile(
+    r"result|score|metric|perform|accurac|evaluation|outcome|histor|curve|summary|(?:^|_)losses|table", re.I
+)
+_EVALUATES = re.compile(
+    r"^_?(?:evaluate|eval|score|test|validate|compute|measure|get|calc\w*|run|assess|benchmark)", re.I
+)
+_CITED = re.compile(
+    r"publish|report(?:ed)? (?:in|by)|literature|et al|from (?:the )?(?:original )?(?:paper|publication)|"
+    r"as stated in|cited|"
+    r"\(\d{4}\)|arxiv|leaderboard|reference value|threshold|acceptance|target|requirement",
+    re.I,
+)
+_ERRORS = re.compile(r"available|exist|has_|is_?none|fail|missing|found|cuda|import|success", re.I)
+EXEMPT = (0, 1, -1, 0.5, 100, 1e-8, 1e-6, 1e-12)
+
+
+@dataclass(frozen=True)
+class Sink:
+    """A value that is given the name of a score or of results: what it is called, the expression, and its scope."""
+
+    name: str
+    value: ast.expr
+    scope: Scope
+    line: int
+
+
+def made_up(scripts: tuple[Script, ...]) -> Iterator[Sign]:
+    """All signs of the code; tests are left out."""
+    read = [one for one in scripts if one.tree is not None and not one.is_test]
+    origins = Origins({one.path: one.tree for one in read if one.tree is not None})
+    for script in read:
+        for scope in origins.scopes[script.path]:
+            body = scope.function or script.tree if scope.outer is None or scope.function else None
+            if body is None or (
+                scope.function is not None and re.match(r"test_|_?demo|_?example", scope.function.name)
+            ):
+                continue
+            for sink in _sinks(body, scope):
+                yield from _of_sink(sink, script, origins)
+            yield from _handlers(body, scope, script, origins)
+            yield from _bonuses(body, scope, script, origins)
+            yield from _from_labels(body, scope, script, origins)
+        yield from _constant_evaluations(script, origins)
+
+
+# --- what is given the name of a score ------------------------------------------------------------------------------
+
+
+def _sinks(body: ast.AST, scope: Scope) -> Iterator[Sink]:
+    for one in walk_scope(body):
+        match one:
+            case ast.Assign():
+                for target in one.targets:
+                    yield from _assigned(target, one.value, scope)
+            case ast.AnnAssign(value=value) if value is not None:
+                yield from _assigned(one.target, value, scope)
+            case ast.AugAssign(op=ast.Add()) if (name := _name_of(one.target)) and SCORE.search(name):
+                if any(is_draw(inner) for inner in ast.walk(one.value) if isinstance(inner, ast.expr)):
+                    yield Sink(name, one.value, scope, one.lineno)
+            case ast.Dict():
+                for key, value in zip(one.keys, one.values, strict=True):
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str) and SCORE.search(key.value):
+                        yield Sink(key.value, value, scope, value.lineno)
+            case ast.Call():
+                for word in one.keywords:
+                    if word.arg and SCORE.search(word.arg) and called(one) not in ("sort", "sorted"):
+                        yield Sink(word.arg, word.value, scope, word.value.lineno)
+                if called(one) == "append" and one.args and isinstance(one.func, ast.Attribute):
+                    name = _name_of(one.func.value) or ""
+                    if SCORE.search(name) or _RESULT.search(name):
+                        yield Sink(name, one.args[0], scope, one.lineno)
+            case ast.Return(value=value) if value is not None and scope.function is not None:
+                if SCORE.search(scope.function.name) or _RESULT.search(scope.function.name):
+                    yield Sink(scope.function.name, value, scope, one.lineno)
+            case _:
+                pass
+
+
+def _assigned(target: ast.expr, value: ast.expr, scope: Scope) -> Iterator[Sink]:
+    name = _name_of(target)
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        for one, inner in zip(target.elts, value.elts, strict=True):
+            yield from _assigned(one, inner, scope)
+    elif name and (SCORE.search(name) or (_RESULT.search(name) and isinstance(target, ast.Name | ast.Subscript))):
+        yield Sink(name, value, scope, value.lineno)
+
+
+def _name_of(node: ast.expr) -> str | None:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Subscript):
+        if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+            return node.slice.value
+        return _name_of(node.value)
+    return None
+
+
+def _of_sink(sink: Sink, script: Script, origins: Origins) -> Iterator[Sign]:
+    if _ASIDE.search(sink.name) or (sink.scope.function is not None and sink.scope.function.name.startswith("__")):
+        return
+    found = origins.of(sink.value, sink.scope)
+    if Origin.COMPUTED in found:
+        if (noise := _noise(sink, origins)) is not None:
+            yield _sign("noise on a score", f"random noise is added to {sink.name}", script, noise.lineno, 0.85)
+        return
+    if Origin.DRAWN in found and Origin.LEVEL in found:
+        yield _sign("drawn score", f"{sink.name} is drawn at random", script, sink.line, 0.92)
+    elif Origin.PLACE in found and Origin.LEVEL in found and _bends(sink.value):
+        yield _sign("formula for a curve", f"{sink.name} is a formula of its place", script, sink.line, 0.8)
+    elif Origin.TYPED in found and (numbers := _typed(sink.value)):
+        single = len(numbers) == 1 and not _is_table(sink, numbers)
+        if not _cited(script, sink.line) and not (single and not _fine(numbers[0])):
+            yield _sign("typed score", f"{sink.name} is typed", script, sink.line, 0.55 if single else 0.8)
+
+
+def _noise(sink: Sink, origins: Origins) -> ast.expr | None:
+    """A draw that is added to a score: as a term of its own, not within what computes it."""
+    if not SCORE.search(sink.name) or re.search(r"privat|perturb|noisy|laplace|loss|grad", sink.name, re.I):
+        return None
+    node: ast.expr = sink.value
+    while isinstance(node, ast.Call) and called(node) in ("min", "max", "clip", "round", "float", "abs") and node.args:
+        node = next((one for one in node.args if isinstance(one, ast.BinOp | ast.Call)), node.args[0])
+        if isinstance(node, ast.Call) and called(node) not in ("min", "max", "clip", "round", "float", "abs"):
+            return None
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add | ast.Sub):
+        return None
+    for term, other in ((node.left, node.right), (node.right, node.left)):
+        drawn = origins.of(term, sink.scope)
+        if Origin.DRAWN in drawn and Origin.COMPUTED not in drawn and Origin.COMPUTED in origins.of(other, sink.scope):
+            return term
+    return None
+
+
+def _bends(node: ast.expr) -> bool:
+    """Whether a formula is more than a share of the way, which schedules and counters are."""
+    return any(
+        (isinstance(one, ast.Call) and called(one) in ("exp", "log", "log1p", "tanh", "sqrt", "power", "pow"))
+        or (isinstance(one, ast.BinOp) and isinstance(one.op, ast.Pow | ast.Add | ast.Sub))
+        for one in ast.walk(node)
+    )
+
+
+def _typed(node: ast.expr) -> list[float]:
+    """The typed numbers of an expression that could be results."""
+    return [
+        abs(float(one.value))
+        for one in ast.walk(node)
+        if isinstance(one, ast.Constant) and isinstance(one.value, float) and one.value not in EXEMPT
+    ]
+
+
+def _fine(value: float) -> bool:
+    """Whether a number has more places than one that is chosen, such as 0.9 or 0.05."""
+    return len(f"{value:.10g}".replace(".", "").strip("0")) >= 3
+
+
+def _is_table(sink: Sink, numbers: list[float]) -> bool:
+    return len(numbers) >= 2 and any(isinstance(one, ast.Dict | ast.List | ast.Tuple) for one in ast.walk(sink.value))
+
+
+def _cited(script: Script, line: int) -> bool:
+    """Whether the lines around call the numbers published, or a bar to be reached."""
+    lines = script.text.splitlines()
+    return bool(_CITED.search("\n".join(lines[max(0, line - 5) : line + 1])))
+
+
+# --- what fails, and what is raised ---------------------------------------------------------------------------------
+
+
+def _handlers(body: ast.AST, scope: Scope, script: Script, origins: Origins) -> Iterator[Sign]:
+    """A score that is put in where something failed or is missing."""
+    for one in walk_scope(body):
+        places: list[tuple[list[ast.stmt], str]] = []
+        if isinstance(one, ast.Try):
+            places = [(handler.body, "an error is caught") for handler in one.handlers]
+        elif isinstance(one, ast.If) and _ERRORS.search(ast.unparse(one.test)):
+            places = [(part, "something is missing") for part in (one.body, one.orelse)]
+        for part, why in places:
+            for inner in (deep for statement in part for deep in (statement, *walk_scope(statement))):
+                value = inner.value if isinstance(inner, ast.Assign | ast.Return) else None
+                name = " ".join(
+                    filter(
+                        None,
+                        (
+                            *(map(_name_of, inner.targets) if isinstance(inner, ast.Assign) else ()),
+                            scope.function.name if isinstance(inner, ast.Return) and scope.function else "",
+                        ),
+                    )
+                )
+                if value is None or not (SCORE.search(name) or _RESULT.search(name) or _keys(value)):
+                    continue
+                found = origins.of(value, scope)
+                if Origin.COMPUTED in found or not (Origin.DRAWN in found or Origin.LEVEL in found):
+                    continue
+                if Origin.DRAWN in found or any(number not in EXEMPT for number in _typed(value)):
+                    yield _sign("result of an error", f"where {why}, a score is put in", script, inner.lineno, 0.85)
+
+
+def _keys(value: ast.expr) -> bool:
+    return isinstance(value, ast.Dict) and any(
+        isinstance(key, ast.Constant) and SCORE.search(str(key.value)) for key in value.keys
+    )
+
+
+def _bonuses(body: ast.AST, scope: Scope, script: Script, origins: Origins) -> Iterator[Sign]:
+    """A typed number that is added to, or multiplied with, the score of one method."""
+    for one in walk_scope(body):
+        if not isinstance(one, ast.If) or not any(
+            isinstance(inner, ast.Constant) and isinstance(inner.value, str) for inner in ast.walk(one.test)
+        ):
+            continue
+        for inner in (deep for statement in one.body for deep in (statement, *walk_scope(statement))):
+            if isinstance(inner, ast.AugAssign) and isinstance(inner.op, ast.Add | ast.Mult | ast.Sub):
+                name, factor = _name_of(inner.target) or "", inner.value
+            elif isinstance(inner, ast.Assign) and isinstance(inner.value, ast.BinOp | ast.Call):
+                name, factor = _name_of(inner.targets[0]) or "", inner.value
+                own = [
+                    part
+                    for part in ast.walk(factor)
+                    if isinstance(part, ast.BinOp)
+                    and ast.unparse(inner.targets[0]) in (ast.unparse(part.left), ast.unparse(part.right))
+                ]
+                if not own:
+                    continue
+                factor = own[0].right if ast.unparse(own[0].left) == ast.unparse(inner.targets[0]) else own[0].left
+            else:
+                continue
+            found = origins.of(factor, scope)
+            if (
+                SCORE.search(name)
+                and not re.search(r"loss|nll|penal", name, re.I)
+                and Origin.COMPUTED not in found
+                and (Origin.LEVEL in found)
+            ):
+                yield _sign(
+                    "bonus for one method",
+                    f"{name} is changed by a typed number for one case",
+                    script,
+                    inner.lineno,
+                    0.85,
+                )
+
+
+def _from_labels(body: ast.AST, scope: Scope, script: Script, origins: Origins) -> Iterator[Sign]:
+    """Predictions that are labels, changed by chance."""
+    for one in walk_scope(body):
+        if not isinstance(one, ast.Assign):
+            continue
+        name = _name_of(one.targets[0]) or ""
+        if not re.match(r"(?:y_?)?(?:hat|pred\w*)$|predictions?$", name, re.I) or re.search(
+            r"random|noisy|chance", name
+        ):
+            continue
+        choices = [
+            inner
+            for inner in ast.walk(one.value)
+            if isinstance(inner, ast.IfExp)
+            or (isinstance(inner, ast.Call) and called(inner) == "where" and len(inner.args) == 3)
+        ]
+        for choice in choices:
+            parts = [choice.test, choice.body, choice.orelse] if isinstance(choice, ast.IfExp) else choice.args
+            if any(is_draw(deep) for deep in ast.walk(parts[0]) if isinstance(deep, ast.expr)) and any(
+                re.search(r"\b(?:y|y_test|y_true|labels?|targets?|truth|gold)\b", ast.unparse(part))
+                for part in parts[1:]
+            ):
+                yield _sign("predictions from labels", f"{name} is the label but for chance", script, one.lineno, 0.85)
+
+
+def _constant_evaluations(script: Script, origins: Origins) -> Iterator[Sign]:
+    """Functions that are called an evaluation and return a typed score whatever they are given."""
+    for one in ast.walk(script.tree) if script.tree is not None else ():
+        if not isinstance(one, ast.FunctionDef) or not (_EVALUATES.match(one.name) or SCORE.search(one.name)):
+            continue
+        returned = [inner for inner in walk_scope(one) if isinstance(inner, ast.Return) and inner.value is not None]
+        abstract = any("abstract" in ast.unparse(mark) for mark in one.decorator_list)
+        if not returned or abstract or not one.args.args:
+            continue
+        for inner in returned:
+            value = inner.value
+            if (
+                isinstance(value, ast.Constant)
+                and isinstance(value.value, float)
+                and value.value not in EXEMPT
+                and _fine(value.value)
+                and len(returned) == 1
+            ):
+                yield _sign("constant evaluation", f"{one.name} returns a typed number", script, inner.lineno, 0.8)
+
+
+def _sign(kind: Kind, what: str, script: Script, line: int, weight: float) -> Sign:
+    lines = script.text.splitlines()
+    quote = lines[line - 1].strip()[:160] if 0 < line <= len(lines) else ""
+    return Sign(kind, what, f"{script.path}:{line}", quote, weight)
