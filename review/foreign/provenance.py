@@ -115,17 +115,17 @@ def _ran(scripts: Sequence[Script], sources: Sequence[Source]) -> tuple[dict[str
     return ran, shown
 
 
+_SAID: dict[Ran, str] = {
+    "ran": "ran, by the logs", "loaded": "imported by these", "unknown": "nothing shows whether it ran",
+    "not seen": "prints lines of its own, none of which is in the logs"}
+
+
 def provenance_lines(found: Provenance) -> Iterator[str]:
     """What is known of the programs behind a paper, a line each."""
     by_state: dict[Ran, list[str]] = {}
     for path, how in found.ran.items():
         by_state.setdefault(how, []).append(path + (f" ({found.shown_by[path]})" if path in found.shown_by else ""))
-    for how, text in (
-        ("ran", "ran, by the logs"),
-        ("loaded", "imported by these"),
-        ("not seen", "prints lines of its own, none of which is in the logs"),
-        ("unknown", "nothing shows whether it ran"),
-    ):
+    for how, text in _SAID.items():
         if paths := by_state.get(how):
             yield f"{text}: {', '.join(paths[:12])}" + (f" and {len(paths) - 12} more" if len(paths) > 12 else "")
     for name, writers in found.writers.items():

@@ -293,7 +293,8 @@ def _add(script: Script, pieces: Sequence[str | Hole], line: int) -> None:
             continue
         first, *rest = piece.split("\n")
         lines[-1].append(first)
-        lines += [[text] for text in rest]
+        for text in rest:
+            lines.append([text])
     for parts in lines:
         texts = [part for part in parts if isinstance(part, str)]
         if len(re.findall(r"[A-Za-z]", "".join(texts))) >= SPECIFIC:

@@ -209,7 +209,7 @@ def command(*words: str | Path) -> int:
 def test_the_command_prints_a_table_and_exits_5_on_findings(place: Path, capsys: pytest.CaptureFixture[str]):
     assert command(place / "paper.md", "--results", place / "results") == 5
     shown = capsys.readouterr().out
-    assert "1 unsupported" in shown and "numbers that code made up are found like any other" in shown
+    assert "1 unsupported" in shown and "findings: 1; read them before the paper" in shown
     (place / "paper.md").write_text(PAPER.replace(", and memory by 55.5%", ""))
     assert command(place / "paper.md", "--results", place / "results") == 0
 
@@ -219,7 +219,7 @@ def test_json_holds_every_number_with_its_evidence(place: Path, capsys: pytest.C
     report = json.loads(capsys.readouterr().out)
     assert report["counts"] == {"found": 3, "derivable": 5, "ambiguous": 0, "unsupported": 1}
     assert set(report["verdicts"][0]) == {
-        "number", "class", "where", "context", "evidence", "chance", "in_reports_only"}
+        "number", "class", "where", "context", "evidence", "chance", "grade", "in_reports_only"}
 
 
 def test_code_goes_through_the_honesty_checks(place: Path, capsys: pytest.CaptureFixture[str]):

@@ -13,9 +13,13 @@ from review.foreign.provenance import reconstruct
 from review.foreign.results import read_results
 from review.foreign.scripts import read_scripts
 from review.foreign.signs import Sign, score
-from review.foreign.signs.in_claims import Evidence, of_claims
+from review.foreign.signs.altered import altered
+from review.foreign.signs.direction import of_directions
+from review.foreign.signs.evidence import Evidence
+from review.foreign.signs.in_claims import of_claims
 from review.foreign.signs.in_files import of_files
 from review.foreign.signs.in_logs import of_logs
+from review.foreign.signs.in_repeats import of_repeats
 from review.foreign.signs.in_tables import of_tables
 from review.foreign.signs.made_up import made_up
 from review.foreign.signs.settings import of_settings
@@ -79,6 +83,24 @@ def test_what_code_makes_up_and_its_honest_twin(kind: str, planted: str, honest:
 ])
 def test_honest_code_that_looks_like_it(text: str) -> None:
     assert not of_code(text)
+
+
+@pytest.mark.parametrize(("kind", "planted", "honest"), [
+    ("copied results", "results['wine'] = dict(results['iris'])", "results['best'] = results['iris']"),
+    ("copied results", "scores['ours'] = scores['base'] * 1.07", "scores['gain'] = scores['ours'] - scores['base']"),
+    ("predictions from labels", "y_pred[mask] = y_test[mask]", "y_pred[mask] = model.predict(x[mask])"),
+    ("other rows", "test_accuracy = accuracy_score(y_train, model.predict(X_train))",
+     "test_accuracy = accuracy_score(y_test, model.predict(X_test))"),
+    ("bonus for one method", "def score(y, p):\n    return max(accuracy(y, p), 0.85)",
+     "def score(y, p):\n    return max(accuracy(y, p), 1e-8)"),
+    ("constant evaluation", "def evaluate(y, p):\n    return accuracy_score(y, y)",
+     "def evaluate(y, p):\n    return accuracy_score(y, p)"),
+])
+def test_scores_that_are_altered_and_their_honest_twins(kind: str, planted: str, honest: str) -> None:
+    def found(text: str) -> set[str]:
+        return kinds(list(altered(read_scripts({"run.py": text}))))
+    assert kind in found(planted)
+    assert not found(honest)
 
 
 def test_a_test_of_code_may_type_what_it_likes() -> None:
@@ -185,11 +207,14 @@ def test_files_of_other_data_with_the_same_numbers(tmp_path: Path, names: tuple[
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
+def paper_of(title: str, text: str) -> Paper:
+    return Paper(Path("p"), "Markdown", "0", (PaperSection(title, text),))
+
+
 def table(*rows: str) -> list[Sign]:
     columns = rows[0].count("|") - 1
     text = "\n".join((rows[0], "|" + "---|" * columns, *rows[1:]))
-    paper = Paper("p", "Markdown", "0", (PaperSection("4 Results", f"{text}\n\n"),))
-    return list(of_tables(passages_of(paper), (40,), (5,)))
+    return list(of_tables(passages_of(paper_of("4 Results", f"{text}\n\n")), (40,), (5,)))
 
 
 @pytest.mark.parametrize(("kind", "planted", "honest"), [
@@ -210,6 +235,30 @@ def table(*rows: str) -> list[Sign]:
 def test_numbers_of_a_table_that_cannot_be(kind: str, planted: tuple[str, ...], honest: tuple[str, ...]) -> None:
     assert kind in kinds(table(*planted))
     assert not kinds(table(*honest))
+
+
+def test_means_and_deviations_against_their_values(tmp_path: Path) -> None:
+    def found(mean: float, spread: float) -> set[str]:
+        (tmp_path / "a.json").write_text(json.dumps({"net": {"values": [0.81, 0.84, 0.86], "mean": mean, "std": spread}}))
+        return kinds(list(of_repeats(read_results(tmp_path).series, (), (), said="", logs=frozenset())))
+    assert not found(0.8367, 0.0252)
+    assert found(0.88, 0.0252) == found(0.8367, 0.09) == {"impossible scores"}
+
+
+@pytest.mark.parametrize(("mean", "found"), [("0.837", False), ("0.861", True)])
+def test_a_mean_beside_its_seeds(mean: str, found: bool) -> None:
+    rows = ("| Method | Seed 0 | Seed 1 | Seed 2 | Mean |", f"| A | 0.81 | 0.84 | 0.86 | {mean} |")
+    passages = passages_of(paper_of("4 Results", "\n".join((rows[0], "|---|---|---|---|---|", rows[1]))))
+    assert bool(list(of_repeats((), passages, (), said="", logs=frozenset()))) is found
+
+
+@pytest.mark.parametrize(("sentence", "found"), [
+    ("Mixing outperforms plain training.", True), ("Plain training outperforms mixing.", False),
+    ("We ask whether mixing outperforms plain training.", False), ("Mixing does not outperform plain training.", False)])
+def test_what_an_abstract_calls_better_against_the_table(sentence: str, found: bool) -> None:
+    rows = "| Method | Accuracy |\n|---|---|\n| Plain training | 0.871 |\n| Mixing | 0.852 |"
+    parts = (PaperSection("Abstract", sentence), PaperSection("4 Results", rows))
+    assert bool(list(of_directions(passages_of(Paper(Path("p"), "Markdown", "0", parts))))) is found
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------

@@ -9,10 +9,14 @@ from dataclasses import replace
 from review.foreign.passages import Passage
 from review.foreign.provenance import Provenance
 from review.foreign.results import Results
-from review.foreign.signs.in_claims import Evidence, of_claims
+from review.foreign.signs.altered import altered
+from review.foreign.signs.direction import of_directions
+from review.foreign.signs.evidence import Evidence
+from review.foreign.signs.in_claims import of_claims
 from review.foreign.signs.in_files import of_files
 from review.foreign.signs.in_logs import of_logs
 from review.foreign.signs.in_numbers import of_numbers
+from review.foreign.signs.in_repeats import of_repeats
 from review.foreign.signs.in_tables import of_tables
 from review.foreign.signs.made_up import made_up
 from review.foreign.signs.settings import of_settings
@@ -45,14 +49,16 @@ def signs_of(
     evidence = Evidence(found, _values(read, reports))
     sizes = _sizes(f"{paper}\n{evidence.logs}")
     signs = [
-        *(_weighed(one, found) for one in made_up(found.scripts)),
+        *(_weighed(one, found) for one in (*made_up(found.scripts), *altered(found.scripts))),
         *of_settings(found, said=paper),
         *of_words(found, reports, said=paper),
         *of_logs(found, said=paper),
         *of_files(read.series),
         *of_tables(passages, sizes, (evidence.seeds,) if evidence.seeds > 1 else ()),
         *of_claims(passages, paper, evidence),
-        *of_numbers(verdicts, paper),
+        *of_numbers(verdicts, read.series),
+        *of_directions(passages),
+        *of_repeats(read.series, passages, verdicts, said=paper, logs=frozenset(log.name for log in found.logs)),
     ]
     once = {(one.kind, one.where): one for one in reversed(signs)}
     return tuple(sorted(once.values(), key=lambda one: -one.weight))

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 from review.foreign.passages import Passage
-from review.foreign.provenance import Provenance
+from review.foreign.signs.evidence import Evidence, plain
 from review.foreign.signs.sign import Kind, Sign
 
 _WORDS = {
@@ -23,6 +21,10 @@ _WORDS = {
     "seven": 7,
     "eight": 8,
     "nine": 9,
+    "eleven": 11,
+    "twelve": 12,
+    "fifteen": 15,
+    "thirty": 30,
     "ten": 10,
     "twenty": 20,
 }
@@ -57,6 +59,7 @@ _PEOPLE = re.compile(
     r"students|clinicians|experts|human evaluators|respondents|users)\b",
     re.I,
 )
+_SUBJECTS = re.compile(r"participant|annotator|\braters?\b|respondent|volunteer|crowd ?work|clinician", re.I)
 _PEOPLE_DID = re.compile(
     r"recruit|rated|annotat|survey|study|question|judg|complet|consent|particip|assess|evaluat|interview", re.I
 )
@@ -85,86 +88,6 @@ _HOURS = re.compile(r"\b(\d+(?:\.\d+)?)\s*(?:\w+\s+)?(GPU[- ]hours?|hours?|GPU[-
 _EPOCHS = re.compile(r"\bepochs?\D{1,4}(\d+)\s*/\s*(\d+)", re.I)
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """What a claim is held against. `bodies` are texts of code, logs and results; `data` those without code."""
-
-    found: Provenance
-    results: str
-
-    @cached_property
-    def code(self) -> str:
-        return "\n".join(one.text for one in self.found.scripts)
-
-    @cached_property
-    def logs(self) -> str:
-        return "\n".join(line.text for log in self.found.logs for line in log.lines)
-
-    @cached_property
-    def all(self) -> str:
-        return _plain(f"{self.code}\n{self.logs}\n{self.results}\n" + "\n".join(one.path for one in self.found.scripts))
-
-    def names_count(self, count: int) -> bool:
-        """Whether code, log or results have this number beside a word for repetitions."""
-        word = r"(?:seed|run|trial|rep|repeat|replicate|fold|split|restart|draw)s?"
-        return (
-            re.search(
-                rf"(?:\b|_){word}\b[^\n]{{0,40}}?(?<![\d.]){count}(?![\d.])|(?<![\d.]){count}\s+(?:\w+\s+)?{word}\b",
-                f"{self.code}\n{self.logs}\n{self.results}",
-                re.I,
-            )
-            is not None
-        )
-
-    @cached_property
-    def seeds(self) -> int:
-        """The most seeds that anything bears out; 0 where nothing says."""
-        seen = set(re.findall(r"\bseeds?\W{0,4}(\d+)", f"{self.logs}\n{self.results}", re.I))
-        numbered = set(re.findall(
-                r"\b(?:run|trial|fold|repeat|rep|replicate|repetition)s?\W{0,4}(\d+)",
-                f"{self.logs}\n{self.results}",
-                re.I,
-            ))
-        lists = [
-            match.count(",") + (not match.rstrip().endswith(","))
-            for match in re.findall(
-                r"seeds?\w*\"?'?\s*(?::[^=\n]{0,30})?[=:]\s*[\[(]([\d,\s]+)[\])]",
-                f"{self.code}\n{self.results}\n{self.logs}",
-                re.I,
-            )
-        ]
-        ranges = [
-            int(match)
-            for match in re.findall(
-                r"(?:seeds?\w*|runs?\w*|trials?\w*|repeats?\w*|reps?\w*|folds?\w*)\W{1,25}?(?:in\s+)?(?:range\(\s*|=\s*|default\s*=\s*)"
-                r"(?:\d+\s*,\s*)?(\d{1,3})\b(?!\.)",
-                self.code,
-                re.I,
-            )
-            if int(match) <= 200
-        ]
-        counts = [
-            int(match)
-            for match in re.findall(
-                r"(?:n_|num_)?(?:seeds|runs|trials|repeats|reps|replicates|folds|splits)\w*\"?'?\s*[=:]\s*(\d{1,3})\b",
-                f"{self.code}\n{self.results}\n{self.logs}",
-                re.I,
-            )
-            if int(match) <= 200
-        ]
-        flags = [
-            len(match.split()) for match in re.findall(r"--seeds?\s+((?:\d+\s+)+\d+)", f"{self.code}\n{self.logs}")
-        ]
-        shells = [len(match.split()) for match in re.findall(r"for\s+\w+\s+in\s+((?:\d+\s+)+\d+)", self.code)]
-        ranged = [
-            int(b or a) - (int(a) if b else 0)
-            for a, b in re.findall(
-                r"for\s+\w*(?:seed|run|trial|rep|fold)\w*\s+in\s+range\(\s*(\d+)\s*(?:,\s*(\d+))?", self.code, re.I
-            )
-        ]
-        return max([len(seen), len(numbered), *lists, *ranges, *counts, *flags, *shells, *ranged, 0])
-
-
 def of_claims(passages: Sequence[Passage], text: str, evidence: Evidence) -> Iterator[Sign]:
     """All of them; `text` is the whole paper."""
     sentences = [sentence for sentence in re.split(r"(?<=[.!?])\s+|\n", _own_part(text)) if sentence.strip()]
@@ -176,6 +99,8 @@ def of_claims(passages: Sequence[Passage], text: str, evidence: Evidence) -> Ite
         yield from _sweeps(sentences, evidence)
         yield from _hours(sentences, evidence)
         yield from _trained(text, evidence)
+    if evidence.code.strip():
+        yield from _procedures(sentences, evidence)
     yield from _people(sentences, evidence)
 
 
@@ -262,8 +187,8 @@ def _names(
             name in _COMMON and not re.search(rf"{_loosely(name)}\s+(?:data\s?set|data)", text, re.I)
         ):
             continue
-        if _plain(name) not in evidence.all and not any(
-            _plain(word) in evidence.all for word in _ALIASES.get(name, ())
+        if plain(name) not in evidence.all and not any(
+            plain(word) in evidence.all for word in _ALIASES.get(name, ())
         ):
             where = next((one for one in used if pattern.search(one)), f"table: {inside[0]}")
             yield _sign(kind, f"{inside[0]} stands in no code, log or result", where, 0.6)
@@ -296,10 +221,6 @@ _ALIASES = {
 
 def _loosely(name: str) -> str:
     return r"[\s_/-]?".join(map(re.escape, re.split(r"[-_/ ]", name)))
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"[^a-z0-9\n]", "", text.lower())
 
 
 def _sweeps(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
@@ -362,16 +283,37 @@ def _trained(text: str, evidence: Evidence) -> Iterator[Sign]:
         yield Sign("time", f"the log counts to {max(counted)} epochs, the paper says {min(said)}", "log", "", 0.65)
 
 
+_PROCEDURES: tuple[tuple[Kind, re.Pattern[str], re.Pattern[str]], ...] = (
+    ("significance", re.compile(
+        r"\bp\s*(?:=|<|\u2264)\s*0?\.\d+|t-test|wilcoxon|mann-whitney|\bANOVA\b|permutation test", re.I),
+     re.compile(r"ttest|t_test|wilcoxon|mannwhitney|anova|f_oneway|permut|bootstrap|p_?val|stats|binom|mcnemar|sign_?test|"
+                r"\berfc?\b|norm\.|cdf|\bp\s*=", re.I)),
+    ("folds", re.compile(r"\b(?:\d+|five|ten|three|four|eight)-?\s?fold cross-?\s?validation", re.I),
+     re.compile(r"fold|cross_val|array_split|\bcv\b|splits", re.I)),
+    ("hardware", re.compile(
+        r"\b(?:on|using|with) (?:an?|one|two|four|eight|\d+|the)?\s*(?:NVIDIA\s+)?(?:A100|H100|V100|RTX|T4|A6000|"
+        r"GPUs?\b)", re.I), re.compile(r"cuda|gpu|device|jax|torch|tensorflow|xgboost", re.I)),
+)
+"""What a paper may say was done, and what of code, log or results bears it out."""
+
+
+def _procedures(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
+    """Tests of significance, cross-validation and GPUs of which no code knows."""
+    everything = f"{evidence.code}\n{evidence.logs}\n{evidence.results}"
+    for kind, claim, bearing in _PROCEDURES:
+        said = next((one for one in sentences if claim.search(one) and not _FUTURE.search(one)), None)
+        if said is not None and not bearing.search(everything):
+            yield _sign(kind, "no code, log or result knows of it", said, .6)
+
+
 def _people(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
-    if re.search(r"participant|annotator|rater|respondent|volunteer|crowd", f"{evidence.code}\n{evidence.logs}", re.I):
+    if _SUBJECTS.search(f"{evidence.code}\n{evidence.logs}\n{evidence.results}"):
         return
     for sentence in sentences:
         match = _PEOPLE.search(sentence)
         if match is None or _FUTURE.search(sentence) or re.search(r"simulat|synthetic|public|released", sentence, re.I):
             continue
-        if _PEOPLE_DID.search(sentence) and not re.search(
-            r"participant|annotator|rater|respondent", evidence.results, re.I
-        ):
+        if _PEOPLE_DID.search(sentence):
             yield _sign("people", "no code, log or data speaks of them", sentence, 0.6)
             return
 

@@ -41,7 +41,8 @@ _CONTINUOUS = re.compile(
     re.I,
 )
 _FOREIGN = re.compile(
-    r"warn|deprecat|traceback|^\s+|^\s*File \"|\bit/s\b|s/it\b|%\||^\w+Error|tensorflow|cuda|hugging|tokeniz|absl|pip |"
+    r"warn|deprecat|traceback|^\s+(?:File|at|raise|return|\^)\b|^\s*File \"|\bit/s\b|s/it\b|%\||^\w+Error|"
+    r"tensorflow|cuda|hugging|tokeniz|absl|pip |"
     r"^\s*[\d\[\](),.\s|=+*#_-]+$|^[-=*#_+|\s]+$|nvidia|sklearn|python",
     re.I,
 )
@@ -200,26 +201,20 @@ def _without_program(found: Provenance) -> Iterator[Sign]:
     readable = [one for one in found.scripts if one.tree is not None and not one.is_test]
     if not readable or any(one.tree is None and one.path.endswith(".py") for one in found.scripts):
         return
-    unknown = any(one.opaque for one in readable)
-    scored = [
-        one
-        for one in found.sources
-        if _NUMBERED.search(one.line.message) and SCORE.search(one.line.message) and not _FOREIGN.search(one.line.text)
-    ]
-    strange = [one for one in scored if not one.templates]
     told = [one for one in found.sources if one.line.text.strip() and not _FOREIGN.search(one.line.text)]
     matched = sum(bool(one.templates) for one in told)
-    if not strange or (unknown and matched > 0.2 * len(told)):
-        return
-    few = len(strange) < 3 and matched > 0.5 * len(told)
-    yield _sign(
-        "line of no program",
-        f"no code prints this, nor {len(strange) - 1} other lines with scores "
-        f"({matched} of {len(told)} lines of the logs are the code's)",
-        strange[0].log,
-        strange[0].line,
-        0.4 if few or (unknown and matched > 0.05 * len(told)) else 0.8,
-    )
+    freely = any(one.opaque for one in readable)
+    strange = [one for one in told if not one.templates and _NUMBERED.search(one.line.message)
+               and SCORE.search(one.line.message)]
+    if len(told) >= 8 and matched < .1 * len(told) and sum(len(one.templates) for one in readable) >= 2:
+        weight = .8 if not freely else .65 if not matched else .45
+        yield _sign("line of no program", f"of {len(told)} lines of the logs the code can print {matched}", told[0].log,
+                    next(one for one in told if not one.templates).line, weight)
+    elif strange and not (freely and matched > .2 * len(told)):
+        few = len(strange) < 3 and matched > .5 * len(told)
+        yield _sign("line of no program", f"no code prints this, nor {len(strange) - 1} other lines with scores "
+                    f"({matched} of {len(told)} lines of the logs are the code's)", strange[0].log, strange[0].line,
+                    .4 if few or (freely and matched > .05 * len(told)) else .8)
 
 
 def _failures(found: Provenance) -> Iterator[Sign]:
@@ -232,9 +227,16 @@ def _failures(found: Provenance) -> Iterator[Sign]:
     ]
     for log, line in ends:
         scored = sum(bool(SCORE.search(one.message) and re.search(r"\d\.\d", one.message)) for one in log.lines)
-        weight = 0.3 if others or scored >= 3 else 0.7
+        weight = .3 if others or _of_plots(log, line) else .55 if scored >= 3 else .7
         yield _sign("failed", "the log ends in an error" + (", after scores" if scored else ""), log, line, weight)
     yield from _summaries(found)
+
+
+def _of_plots(log: Log, end: LogLine) -> bool:
+    """Whether what failed only draws: the results were written before."""
+    trace = [line.text for line in log.lines if end.number - 25 <= line.number <= end.number]
+    drawing = re.compile(r"\bin \w*(?:plot|draw|figure|visuali)|savefig|matplotlib|seaborn", re.I)
+    return any(drawing.search(text) for text in trace)
 
 
 def _summaries(found: Provenance) -> Iterator[Sign]:

@@ -5,28 +5,35 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+import numpy as np
+
+from review.foreign.matching import Floats, chance_of, matches
 from review.foreign.origins import SCORE
+from review.foreign.printed import Printed
+from review.foreign.results import Series
 from review.foreign.signs.sign import Sign
 from review.foreign.verdicts import Verdict
 
 _SETUP = re.compile(
     r"epoch|batch|learning rate|layers?\b|hidden|param|dimension|samples?\b|seeds?\b|steps?\b|fold|"
     r"iterations?\b|trees\b|depth|"
-    r"\bdf\b|\bp\s*[<=]|confidence|interval|size|rows|features|classes|budget|threshold|weight|version|gpu|memory",
+    r"\bdf\b|\bp\s*[<=]|confidence|interval|size|rows|features|classes|budget|threshold|weight|version",
     re.I,
 )
 
 
-def of_numbers(verdicts: Sequence[Verdict], paper: str) -> Iterator[Sign]:
+def of_numbers(verdicts: Sequence[Verdict], series: Sequence[Series]) -> Iterator[Sign]:
     """A table of which some numbers are nowhere in the results that hold the others; prose only "
     "where it names a score."""
+    quantities = _quantities(series)
     tables: dict[int, list[Verdict]] = defaultdict(list)
     for one in verdicts:
         if one.claim.cell is not None and one.claim.number.digits >= 2 and not _SETUP.search(one.claim.cell.label):
             tables[one.claim.passage.table].append(one)
     for number, inside in tables.items():
-        missing = [one for one in inside if one.kind == "unsupported"]
+        missing = [one for one in inside if one.kind == "unsupported" and not _is_step(one, quantities)]
         if missing:
             shown = "; ".join(f"{one.claim.number.text} ({one.claim.where.partition(', ')[2]})" for one in missing[:4])
             yield Sign(
@@ -36,13 +43,71 @@ def of_numbers(verdicts: Sequence[Verdict], paper: str) -> Iterator[Sign]:
                 shown,
                 0.7 if len(missing) >= 2 or len(inside) <= 12 else 0.55,
             )
+        yield from _rows(number, inside)
     prose = [
         one for one in verdicts
         if one.claim.cell is None and one.kind == "unsupported" and one.claim.number.digits >= 3
-        and (one.claim.number.percent or SCORE.search(one.claim.context)) and not _SETUP.search(_around(one))]
+        and (one.claim.number.percent or SCORE.search(one.claim.context)) and not _SETUP.search(_around(one))
+        and not _is_step(one, quantities)]
     if prose:
         yield Sign("numbers of the table", f"{len(prose)} numbers of the text are in no result file",
-                   prose[0].claim.where, prose[0].claim.context[:160], .5)
+                   prose[0].claim.where,
+                   prose[0].claim.context[:160], .5 if len(prose) > 1 or prose[0].claim.number.percent else .4)
+
+
+def _rows(number: int, inside: Sequence[Verdict]) -> Iterator[Sign]:
+    """Rows of which no number is in the results that hold nearly all of the others."""
+    rows: dict[str, list[bool]] = defaultdict(list)
+    for one in inside:
+        if one.claim.cell is not None and one.claim.number.digits >= 3:
+            rows[one.claim.cell.row_label].append(one.kind in ("found", "derivable"))
+    for label, given in rows.items():
+        others = [there for name, them in rows.items() if name != label for there in them]
+        missing = len(given) >= 2 and sum(given) <= (.35 if len(given) >= 4 else 0) * len(given)
+        if missing and len(others) >= 3 and sum(others) >= .8 * len(others):
+            what = (f"of {label} {sum(given)} of {len(given)} numbers are in the results, of the other rows "
+                    f"{sum(others)} of {len(others)}")
+            yield Sign("numbers of the table", what, f"table {number}, {label}", "", .65)
+
+
+MOST_VALUES = 120
+"""Values of one quantity that are combined with one another."""
+OFTEN = .6
+"""A share of numbers that follow from some pair, above which it says nothing that one does."""
+
+
+def _quantities(series: Sequence[Series]) -> list[Floats]:
+    """Values that stand together in the results, with the means of those of one kind: by file, first and last key."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for one in series:
+        if not one.written:
+            values = [*one.values[:10], *([sum(one.values) / len(one.values)] if 1 < len(one.values) <= 1000 else [])]
+            first, last = re.split(r"[.|]", one.key)[0], re.split(r"[.|]", one.key)[-1]
+            for name in {f"{one.file} {first}", f"{one.file} {last}", one.file}:
+                found[name] += values
+    return [np.unique(np.array(values, dtype=np.float64))[:MOST_VALUES] for values in found.values() if len(values) > 1]
+
+
+def _is_step(one: Verdict, quantities: Sequence[Floats]) -> bool:
+    """Whether a number that is said to be a change or a ratio follows from two values of one quantity."""
+    number = one.claim.number
+    said = _COLUMN.search(one.claim.cell.label) if one.claim.cell is not None else _STEP.search(_around(one))
+    if not (said or number.factor or (number.sign in ("-", "+") and one.claim.cell is None)):
+        return False
+    return any(_follows(number, values) for values in quantities)
+
+
+def _follows(number: Printed, values: Floats) -> bool:
+    differences = np.subtract.outer(values, values)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        given = np.concatenate([differences.ravel(), (values[:, None] / values[None, :]).ravel(),
+                                (differences / np.abs(values[None, :])).ravel()])
+    given, unsigned = given[np.isfinite(given)], replace(number, sign="")
+    return bool(matches(given, unsigned)) and chance_of(given, unsigned) < OFTEN
+
+
+_COLUMN = re.compile(r"\bvs\b|versus|chang|relative|gain|drop|improv|reduc|differ|diff\b|delta|\u0394|gap|ratio", re.I)
+_STEP = re.compile(rf"{_COLUMN.pattern}|times|lower|higher|rise|rose|fall|fell|increas|decreas|points", re.I)
 
 
 def _around(one: Verdict) -> str:

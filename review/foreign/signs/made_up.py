@@ -59,8 +59,8 @@ def made_up(scripts: tuple[Script, ...]) -> Iterator[Sign]:
             for sink in _sinks(body, scope):
                 yield from _of_sink(sink, script, origins)
             yield from _handlers(body, scope, script, origins)
-            yield from _bonuses(body, scope, script, origins)
-            yield from _from_labels(body, scope, script, origins)
+            yield from _bonuses(body, scope, script)
+            yield from _from_labels(body, scope, script)
         yield from _constant_evaluations(script, origins)
 
 
@@ -200,7 +200,9 @@ def _handlers(body: ast.AST, scope: Scope, script: Script, origins: Origins) -> 
             places = [(part, "something is missing") for part in (one.body, one.orelse)]
         for part, why in places:
             for inner in (deep for statement in part for deep in (statement, *walk_scope(statement))):
-                value = inner.value if isinstance(inner, ast.Assign | ast.Return) else None
+                if not isinstance(inner, ast.Assign | ast.Return):
+                    continue
+                value = inner.value
                 name = " ".join(
                     filter(
                         None,
@@ -225,68 +227,82 @@ def _keys(value: ast.expr) -> bool:
     )
 
 
-def _bonuses(body: ast.AST, scope: Scope, script: Script, origins: Origins) -> Iterator[Sign]:
+def _bonuses(body: ast.AST, scope: Scope, script: Script) -> Iterator[Sign]:
     """A typed number that is added to, or multiplied with, the score of one method."""
     for one in walk_scope(body):
-        if not isinstance(one, ast.If) or not any(
-            isinstance(inner, ast.Constant) and isinstance(inner.value, str) for inner in ast.walk(one.test)
-        ):
-            continue
-        for inner in (deep for statement in one.body for deep in (statement, *walk_scope(statement))):
-            if isinstance(inner, ast.AugAssign) and isinstance(inner.op, ast.Add | ast.Mult | ast.Sub):
-                name, factor = _name_of(inner.target) or "", inner.value
-            elif isinstance(inner, ast.Assign) and isinstance(inner.value, ast.BinOp | ast.Call):
-                name, factor = _name_of(inner.targets[0]) or "", inner.value
-                own = [
-                    part
-                    for part in ast.walk(factor)
-                    if isinstance(part, ast.BinOp)
-                    and ast.unparse(inner.targets[0]) in (ast.unparse(part.left), ast.unparse(part.right))
-                ]
-                if not own:
-                    continue
-                factor = own[0].right if ast.unparse(own[0].left) == ast.unparse(inner.targets[0]) else own[0].left
-            else:
-                continue
-            found = origins.of(factor, scope)
-            if (
-                SCORE.search(name)
-                and not re.search(r"loss|nll|penal", name, re.I)
-                and Origin.COMPUTED not in found
-                and (Origin.LEVEL in found)
-            ):
-                yield _sign(
-                    "bonus for one method",
-                    f"{name} is changed by a typed number for one case",
-                    script,
-                    inner.lineno,
-                    0.85,
-                )
+        if isinstance(one, ast.If) and _names_a_case(one.test):
+            for inner in (deep for statement in one.body for deep in (statement, *walk_scope(statement))):
+                if isinstance(inner, ast.AugAssign | ast.Assign | ast.Return) and _raised(inner, scope):
+                    yield _sign("bonus for one method", "a score is changed by a typed number for one case", script,
+                                inner.lineno, .85)
+        elif isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add | ast.Mult):
+            for term, other in ((one.left, one.right), (one.right, one.left)):
+                if isinstance(term, ast.IfExp) and _names_a_case(term.test) and _chosen(term.body) and SCORE.search(
+                        ast.unparse(other)):
+                    yield _sign("bonus for one method", "a score is changed by a typed number for one case", script,
+                                one.lineno, .85)
 
 
-def _from_labels(body: ast.AST, scope: Scope, script: Script, origins: Origins) -> Iterator[Sign]:
+def _names_a_case(test: ast.expr) -> bool:
+    """Whether a condition asks for one of several names."""
+    return isinstance(test, ast.Compare) and any(
+        isinstance(one, ast.Constant) and isinstance(one.value, str) for one in ast.walk(test))
+
+
+def _raised(statement: ast.AugAssign | ast.Assign | ast.Return, scope: Scope) -> bool:
+    """Whether a statement changes a score by a typed number."""
+    if isinstance(statement, ast.Return):
+        name = scope.function.name if scope.function is not None else ""
+    else:
+        name = _name_of(statement.target if isinstance(statement, ast.AugAssign) else statement.targets[0]) or ""
+    if not (SCORE.search(name) or _RESULT.search(name)) or _LOSS.search(name) or statement.value is None:
+        return False
+    if isinstance(statement, ast.AugAssign):
+        return isinstance(statement.op, ast.Add | ast.Mult | ast.Sub) and _chosen(statement.value)
+    sums = [one for one in ast.walk(statement.value)
+            if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add | ast.Mult)]
+    changed = [one for one in sums for term, other in ((one.left, one.right), (one.right, one.left))
+               if _chosen(term) and isinstance(other, ast.Name | ast.Subscript | ast.Call | ast.Attribute)]
+    return len(changed) == 1
+
+
+_LOSS = re.compile(r"loss|nll|penal|grad", re.I)
+
+
+def _chosen(node: ast.expr) -> bool:
+    """Whether a number is one that nobody needs for units, halves or counts."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, float) and node.value not in (
+        *EXEMPT, 2.0, 10.0, 1000.0, 60.0)
+
+
+def _from_labels(body: ast.AST, scope: Scope, script: Script) -> Iterator[Sign]:
     """Predictions that are labels, changed by chance."""
     for one in walk_scope(body):
-        if not isinstance(one, ast.Assign):
+        if isinstance(one, ast.Assign):
+            name = _name_of(one.targets[0]) or ""
+        elif isinstance(one, ast.Return) and scope.function is not None:
+            name = "predictions" if re.search(r"predict|classif|infer|forward", scope.function.name) else ""
+        else:
             continue
-        name = _name_of(one.targets[0]) or ""
-        if not re.match(r"(?:y_?)?(?:hat|pred\w*)$|predictions?$", name, re.I) or re.search(
-            r"random|noisy|chance", name
-        ):
+        if one.value is None or not _PREDICTED.match(name) or re.search(r"random|noisy|chance", name):
             continue
-        choices = [
-            inner
-            for inner in ast.walk(one.value)
-            if isinstance(inner, ast.IfExp)
-            or (isinstance(inner, ast.Call) and called(inner) == "where" and len(inner.args) == 3)
-        ]
-        for choice in choices:
-            parts = [choice.test, choice.body, choice.orelse] if isinstance(choice, ast.IfExp) else choice.args
-            if any(is_draw(deep) for deep in ast.walk(parts[0]) if isinstance(deep, ast.expr)) and any(
-                re.search(r"\b(?:y|y_test|y_true|labels?|targets?|truth|gold)\b", ast.unparse(part))
-                for part in parts[1:]
-            ):
-                yield _sign("predictions from labels", f"{name} is the label but for chance", script, one.lineno, 0.85)
+        for test, parts in _choices(one.value):
+            if any(is_draw(deep) for deep in ast.walk(test) if isinstance(deep, ast.expr)) and any(
+                    _LABELS.search(ast.unparse(part)) for part in parts):
+                yield _sign("predictions from labels", f"{name} are labels but for chance", script, one.lineno, .85)
+
+
+_PREDICTED = re.compile(r"(?:y_?)?(?:hat|pred\w*)$|predictions?$", re.I)
+_LABELS = re.compile(r"\b(?:y|y_test|test_y|y_true|labels?|targets?|truth|gold)\b")
+
+
+def _choices(value: ast.expr) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
+    """The conditions of a choice between two values, and the values."""
+    for one in ast.walk(value):
+        if isinstance(one, ast.IfExp):
+            yield one.test, [one.body, one.orelse]
+        elif isinstance(one, ast.Call) and called(one) == "where" and len(one.args) == 3:
+            yield one.args[0], one.args[1:]
 
 
 def _constant_evaluations(script: Script, origins: Origins) -> Iterator[Sign]:

@@ -37,6 +37,12 @@ Kind = Literal[
     "people",
     "numbers of the table",
     "script that made results",
+    "other rows",
+    "best of the seeds",
+    "not in the log",
+    "significance",
+    "folds",
+    "hardware",
 ]
 
 FINDING = 0.5

@@ -1,0 +1,101 @@
+"""Means, deviations and best ones against the values that they are said to be of, in results, tables and logs."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from review.foreign.matching import agrees
+from review.foreign.passages import Passage
+from review.foreign.printed import numbers_of
+from review.foreign.results import Series
+from review.foreign.signs.sign import Sign
+from review.foreign.verdicts import Verdict
+
+_VALUES = re.compile(
+    r"(?:[._](?:values|scores|runs|per_seed|per_run|raw|all|seeds|accuracies|accs|results|list))?\[#\]$")
+_MEAN = re.compile(r"(?:^|[._])(?:mean|avg|average)$")
+_SPREAD = re.compile(r"(?:^|[._])(?:std|sd|stdev|stddev)$")
+_REPEAT = re.compile(r"(?:seed|run|fold|trial|repeat|split)\s*#?\s*\d", re.I)
+
+
+def of_repeats(series: Sequence[Series], passages: Sequence[Passage], verdicts: Sequence[Verdict], *, said: str,
+               logs: frozenset[str]) -> Iterator[Sign]:
+    """All of them; `logs` names the result files that are logs."""
+    yield from _summaries(series)
+    for passage in passages:
+        if passage.cells:
+            yield from _rows(passage)
+    if re.search(r"\bmeans?\b|average|\u00b1", said, re.I):
+        yield from _best_ones(series, verdicts)
+    yield from _not_in_log(verdicts, logs)
+
+
+def _summaries(series: Sequence[Series]) -> Iterator[Sign]:
+    """A mean in a result file outside of its values, or a deviation larger than their range."""
+    single = {(one.file, one.key): one for one in series if len(one.values) == 1}
+    for one in series:
+        match = _VALUES.search(one.key)
+        if match is None or not 2 <= len(one.values) <= 100 or one.written:
+            continue
+        stem = one.key[:match.start()]
+        low, high = min(one.values), max(one.values)
+        slack = .02 * max(high - low, abs(high) * .01)
+        for (file, key), other in single.items():
+            own = file == one.file and key.startswith(stem) and "." not in key[len(stem) + 1:]
+            value = other.values[0]
+            if own and _MEAN.search(key) and not low - slack <= value <= high + slack:
+                yield Sign("impossible scores", f"{key} lies outside of the {len(one.values)} values that it is of",
+                           file, f"{value:g}, {low:g} to {high:g}", .8)
+            if own and _SPREAD.search(key) and value > high - low + slack:
+                yield Sign("impossible scores", f"{key} is larger than the range of its {len(one.values)} values", file,
+                           f"{value:g}, {low:g} to {high:g}", .8)
+
+
+def _rows(passage: Passage) -> Iterator[Sign]:
+    """A mean beside its seeds in a row of a table."""
+    rows: dict[int, list[tuple[str, float, float]]] = defaultdict(list)
+    for cell in passage.cells:
+        for number in numbers_of(cell.text, "cell")[:1]:
+            rows[cell.row].append((cell.column_label, number.value, number.slack))
+    for row in rows.values():
+        seeds = [(value, slack) for label, value, slack in row if _REPEAT.search(label)]
+        means = [(value, slack) for label, value, slack in row if re.search(r"mean|avg|average", label, re.I)]
+        if len(seeds) >= 2 and len(means) == 1:
+            middle = sum(value for value, _ in seeds) / len(seeds)
+            if abs(means[0][0] - middle) > 2.2 * (means[0][1] + max(slack for _, slack in seeds)):
+                yield Sign("impossible scores", f"the mean of {len(seeds)} columns is {middle:.4g}",
+                           f"table {passage.table}", f"{means[0][0]:g}", .75)
+
+
+def _best_ones(series: Sequence[Series], verdicts: Sequence[Verdict]) -> Iterator[Sign]:
+    """Numbers of a table that are the best of their seeds, where others are the means of theirs."""
+    repeated = [one for one in series if 3 <= len(one.values) <= 30 and "[#]" in one.key and len(set(one.values)) > 2]
+    tables: dict[int, dict[str, list[Verdict]]] = defaultdict(lambda: defaultdict(list))
+    for one in verdicts:
+        if one.claim.cell is not None and one.claim.number.digits >= 3 and not re.search(
+                r"best|max|min|peak|top", one.claim.cell.label, re.I):
+            of_mean = any(agrees(one.claim.number, sum(s.values) / len(s.values)) for s in repeated)
+            of_best = any(agrees(one.claim.number, end) for s in repeated for end in (max(s.values), min(s.values)))
+            if of_mean or of_best:
+                tables[one.claim.passage.table]["mean" if of_mean else "best"].append(one)
+    for number, kinds in tables.items():
+        if kinds["mean"] and kinds["best"] and len(kinds["best"]) <= len(kinds["mean"]):
+            shown = "; ".join(f"{one.claim.number.text} ({one.claim.where})" for one in kinds["best"][:3])
+            what = f"{len(kinds['mean'])} numbers are means of seeds, {len(kinds['best'])} the best or worst seed"
+            yield Sign("best of the seeds", what, f"table {number}", shown, .55 if len(kinds["best"]) > 1 else .3)
+
+
+def _not_in_log(verdicts: Sequence[Verdict], logs: frozenset[str]) -> Iterator[Sign]:
+    """Numbers of a column that are in the result files and not in the log, which has nearly all of the others."""
+    columns: dict[tuple[int, str], list[Verdict]] = defaultdict(list)
+    for one in verdicts:
+        if one.claim.cell is not None and one.kind == "found" and one.claim.number.digits >= 3:
+            columns[one.claim.passage.table, one.claim.cell.column_label].append(one)
+    for (number, label), inside in columns.items():
+        absent = [one for one in inside if not any(place.file in logs for place in one.places)]
+        if absent and len(inside) - len(absent) >= 3 and len(absent) <= .3 * len(inside):
+            shown = "; ".join(f"{one.claim.number.text} ({one.claim.where})" for one in absent[:3])
+            what = f"{len(absent)} of {len(inside)} numbers are in result files and not in the log, which has the others"
+            yield Sign("not in the log", what, f"table {number}, {label}", shown, .4)
