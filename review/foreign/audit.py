@@ -120,7 +120,6 @@ async def audit_paper(path: Path, *, results: Path | None = None, code: Path | N
         if "abstract" not in part.title.lower()
         for number in numbers_of(part.text)
     ]
-    report.inconsistencies = inconsistencies(passages, claims, outside_abstract)
     files = _code_of(report, code) if code is not None else {}
     if code is not None:
         _check_code(report, files)
@@ -130,6 +129,8 @@ async def audit_paper(path: Path, *, results: Path | None = None, code: Path | N
         report.verdicts = classify(claims, read.series)
         report.result_files, report.result_numbers = tuple(read.files), read.count
         report.left_out += read.left_out
+    given = {at for at, one in enumerate(report.verdicts) if one.kind in ("found", "derivable")}
+    report.inconsistencies = inconsistencies(passages, claims, outside_abstract, given=given)
     logs = read_logs(results) if results is not None else ()
     report.found = reconstruct(read_scripts(files), logs, read.files)
     said = "\n\n".join(f"# {part.title}\n{part.text}" for part in paper.sections)

@@ -7,7 +7,7 @@ Every printed number stands for an interval as wide as its last place; what over
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
 from typing import Literal
@@ -29,9 +29,13 @@ class Inconsistency:
 
 
 def inconsistencies(
-        passages: Sequence[Passage], claims: Sequence[Claim], text: Sequence[Printed]) -> tuple[Inconsistency, ...]:
-    """All that is found; `text` holds every number of the paper outside its abstract."""
-    found = [*_columns(claims), *_sentences(claims), *_bold(passages), *_abstract(claims, text)]
+    passages: Sequence[Passage], claims: Sequence[Claim], text: Sequence[Printed], *,
+    given: Collection[int] = (),
+) -> tuple[Inconsistency, ...]:
+    """All that is found; `text` holds every number of the paper outside its abstract, `given` names by their place the
+    claims that result files hold."""
+    open_ones = [claim for at, claim in enumerate(claims) if at not in given]
+    found = [*_columns(claims), *_sentences(claims), *_bold(passages), *_abstract(open_ones, claims, text)]
     return tuple(dict.fromkeys(found))
 
 
@@ -150,9 +154,10 @@ def _verdict(cell: Cell, line: Sequence[Cell]) -> str:
 # --- abstract -------------------------------------------------------------------------------------------------------
 
 
-def _abstract(claims: Sequence[Claim], text: Sequence[Printed]) -> Iterator[Inconsistency]:
+def _abstract(
+        claims: Sequence[Claim], every: Sequence[Claim], text: Sequence[Printed]) -> Iterator[Inconsistency]:
     """A number of the abstract stands in the rest of the paper, or follows from a row or column of a table."""
-    lines = lines_of(Operand(one, one.number.value) for one in claims)
+    lines = lines_of(Operand(one, one.number.value) for one in every)
     for claim in claims:
         if claim.passage.role != "abstract" or claim.number.digits < 2 or _counts(claim):
             continue

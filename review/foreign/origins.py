@@ -245,6 +245,10 @@ def _level(node: ast.Call) -> Origin:
     name = called(node)
     if name in ("normal", "gauss", "normalvariate", "lognormal", "triangular", "laplace"):
         return Origin.LEVEL if values and values[0] not in (0, 1) else Origin.NOTHING
+    if name == "rvs":
+        return Origin.LEVEL if values and any(value not in (0, 1) for value in values) else Origin.NOTHING
+    if name in ("beta", "betavariate"):
+        return Origin.LEVEL if len(values) > 1 and set(values) != {1} else Origin.NOTHING
     if name == "uniform":
         return Origin.LEVEL if values and values[0] not in (0, -1) and -values[0] not in values else Origin.NOTHING
     return Origin.NOTHING

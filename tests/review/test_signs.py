@@ -239,7 +239,8 @@ def test_numbers_of_a_table_that_cannot_be(kind: str, planted: tuple[str, ...], 
 
 def test_means_and_deviations_against_their_values(tmp_path: Path) -> None:
     def found(mean: float, spread: float) -> set[str]:
-        (tmp_path / "a.json").write_text(json.dumps({"net": {"values": [0.81, 0.84, 0.86], "mean": mean, "std": spread}}))
+        net = {"values": [0.81, 0.84, 0.86], "mean": mean, "std": spread}
+        (tmp_path / "a.json").write_text(json.dumps({"net": net}))
         return kinds(list(of_repeats(read_results(tmp_path).series, (), (), said="", logs=frozenset())))
     assert not found(0.8367, 0.0252)
     assert found(0.88, 0.0252) == found(0.8367, 0.09) == {"impossible scores"}
@@ -254,11 +255,13 @@ def test_a_mean_beside_its_seeds(mean: str, found: bool) -> None:
 
 @pytest.mark.parametrize(("sentence", "found"), [
     ("Mixing outperforms plain training.", True), ("Plain training outperforms mixing.", False),
-    ("We ask whether mixing outperforms plain training.", False), ("Mixing does not outperform plain training.", False)])
-def test_what_an_abstract_calls_better_against_the_table(sentence: str, found: bool) -> None:
+    ("We ask whether mixing outperforms plain training.", False),
+    ("Mixing does not outperform plain training.", False)])
+def test_what_is_called_better_against_the_table(sentence: str, found: bool) -> None:
     rows = "| Method | Accuracy |\n|---|---|\n| Plain training | 0.871 |\n| Mixing | 0.852 |"
-    parts = (PaperSection("Abstract", sentence), PaperSection("4 Results", rows))
-    assert bool(list(of_directions(passages_of(Paper(Path("p"), "Markdown", "0", parts))))) is found
+    parts = [PaperSection("Abstract", sentence), PaperSection("1 Introduction", ""), PaperSection("2 Method", "")]
+    paper = Paper(Path("p"), "Markdown", "0", (*parts, PaperSection("4 Results", rows)))
+    assert bool(list(of_directions(passages_of(paper)))) is found
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------

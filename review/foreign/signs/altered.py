@@ -36,12 +36,12 @@ def _assigned(statement: ast.Assign, script: Script) -> Iterator[Sign]:
     target, value = statement.targets[0], statement.value
     names = _names(target)
     if isinstance(target, ast.Subscript):
-        owner = ast.unparse(target.value)
-        if _RESULTS.search(owner) and (own := _key(target)) and not _KEPT.search(own):
-            others = [one for one in ast.walk(value) if isinstance(one, ast.Subscript) and _key(one) not in ("", own)
-                      and ast.unparse(one.value) == owner and not _KEPT.search(_key(one))]
+        root, own = _root(target)
+        if _RESULTS.search(root) and own and not _KEPT.search(own):
+            others = [key for one in ast.walk(value) if isinstance(one, ast.Subscript)
+                      for name, key in (_root(one),) if name == root and key not in ("", own) and not _KEPT.search(key)]
             if others and _is_copy(value):
-                yield _sign("copied results", f"the results of {own} are made from those of {_key(others[0])}", script,
+                yield _sign("copied results", f"the results of {own} are made from those of {others[0]}", script,
                             statement.lineno, .8)
         if any(_PREDICTED.match(name) for name in names[:1]) and any(
                 isinstance(one, ast.Name) and _LABELS.match(one.id) for one in ast.walk(value)):
@@ -92,8 +92,14 @@ def _names(node: ast.expr) -> list[str]:
                 isinstance(one, ast.Constant) and isinstance(one.value, str))]
 
 
-def _key(node: ast.Subscript) -> str:
-    return node.slice.value if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str) else ""
+def _root(node: ast.Subscript) -> tuple[str, str]:
+    """The name that a subscript goes into, and its first key where that is typed."""
+    key = ""
+    inner: ast.expr = node
+    while isinstance(inner, ast.Subscript):
+        key = inner.slice.value if isinstance(inner.slice, ast.Constant) and isinstance(inner.slice.value, str) else ""
+        inner = inner.value
+    return ast.unparse(inner), key
 
 
 def _sign(kind: Kind, what: str, script: Script, line: int, weight: float) -> Sign:

@@ -14,7 +14,8 @@ from review.foreign.signs.sign import Sign
 from review.foreign.verdicts import Verdict
 
 _VALUES = re.compile(
-    r"(?:[._](?:values|scores|runs|per_seed|per_run|raw|all|seeds|accuracies|accs|results|list))?\[#\]$")
+    r"(?:[._](?:values|scores|runs|per_seed|per_run|raw|all|seeds|accuracies|accs|results|"
+    r"list))?\[#\]$")
 _MEAN = re.compile(r"(?:^|[._])(?:mean|avg|average)$")
 _SPREAD = re.compile(r"(?:^|[._])(?:std|sd|stdev|stddev)$")
 _REPEAT = re.compile(r"(?:seed|run|fold|trial|repeat|split)\s*#?\s*\d", re.I)
@@ -84,7 +85,7 @@ def _best_ones(series: Sequence[Series], verdicts: Sequence[Verdict]) -> Iterato
         if kinds["mean"] and kinds["best"] and len(kinds["best"]) <= len(kinds["mean"]):
             shown = "; ".join(f"{one.claim.number.text} ({one.claim.where})" for one in kinds["best"][:3])
             what = f"{len(kinds['mean'])} numbers are means of seeds, {len(kinds['best'])} the best or worst seed"
-            yield Sign("best of the seeds", what, f"table {number}", shown, .55 if len(kinds["best"]) > 1 else .3)
+            yield Sign("best of the seeds", what, f"table {number}", shown, .35)
 
 
 def _not_in_log(verdicts: Sequence[Verdict], logs: frozenset[str]) -> Iterator[Sign]:
@@ -97,5 +98,5 @@ def _not_in_log(verdicts: Sequence[Verdict], logs: frozenset[str]) -> Iterator[S
         absent = [one for one in inside if not any(place.file in logs for place in one.places)]
         if absent and len(inside) - len(absent) >= 3 and len(absent) <= .3 * len(inside):
             shown = "; ".join(f"{one.claim.number.text} ({one.claim.where})" for one in absent[:3])
-            what = f"{len(absent)} of {len(inside)} numbers are in result files and not in the log, which has the others"
+            what = f"{len(absent)} of {len(inside)} numbers are in result files, and not in the log that has the others"
             yield Sign("not in the log", what, f"table {number}, {label}", shown, .4)

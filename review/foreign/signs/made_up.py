@@ -43,6 +43,8 @@ class Sink:
     value: ast.expr
     scope: Scope
     line: int
+    adds: bool = False
+    """Whether the value is added to what was there."""
 
 
 def made_up(scripts: tuple[Script, ...]) -> Iterator[Sign]:
@@ -61,7 +63,8 @@ def made_up(scripts: tuple[Script, ...]) -> Iterator[Sign]:
             yield from _handlers(body, scope, script, origins)
             yield from _bonuses(body, scope, script)
             yield from _from_labels(body, scope, script)
-        yield from _constant_evaluations(script, origins)
+        yield from _constant_evaluations(script)
+        yield from _printed(script)
 
 
 # --- what is given the name of a score ------------------------------------------------------------------------------
@@ -77,7 +80,7 @@ def _sinks(body: ast.AST, scope: Scope) -> Iterator[Sink]:
                 yield from _assigned(one.target, value, scope)
             case ast.AugAssign(op=ast.Add()) if (name := _name_of(one.target)) and SCORE.search(name):
                 if any(is_draw(inner) for inner in ast.walk(one.value) if isinstance(inner, ast.expr)):
-                    yield Sink(name, one.value, scope, one.lineno)
+                    yield Sink(name, one.value, scope, one.lineno, adds=True)
             case ast.Dict():
                 for key, value in zip(one.keys, one.values, strict=True):
                     if isinstance(key, ast.Constant) and isinstance(key.value, str) and SCORE.search(key.value):
@@ -91,7 +94,8 @@ def _sinks(body: ast.AST, scope: Scope) -> Iterator[Sink]:
                     if SCORE.search(name) or _RESULT.search(name):
                         yield Sink(name, one.args[0], scope, one.lineno)
             case ast.Return(value=value) if value is not None and scope.function is not None:
-                if SCORE.search(scope.function.name) or _RESULT.search(scope.function.name):
+                if SCORE.search(scope.function.name) or _RESULT.search(scope.function.name) or re.match(
+                        r"_?(?:evaluate|score|measure)", scope.function.name):
                     yield Sink(scope.function.name, value, scope, one.lineno)
             case _:
                 pass
@@ -124,16 +128,62 @@ def _of_sink(sink: Sink, script: Script, origins: Origins) -> Iterator[Sign]:
     found = origins.of(sink.value, sink.scope)
     if Origin.COMPUTED in found:
         if (noise := _noise(sink, origins)) is not None:
-            yield _sign("noise on a score", f"random noise is added to {sink.name}", script, noise.lineno, 0.85)
-        return
-    if Origin.DRAWN in found and Origin.LEVEL in found:
-        yield _sign("drawn score", f"{sink.name} is drawn at random", script, sink.line, 0.92)
+            yield _sign("noise on a score", f"random noise is added to {sink.name}", script, noise.lineno, .85)
+        elif _shifted(sink, origins):
+            yield _sign("bonus for one method", f"a typed number is put on {sink.name}", script, sink.line, .6)
+    elif Origin.DRAWN in found and (Origin.LEVEL in found or (sink.adds and "e-" not in ast.unparse(sink.value))):
+        yield _sign("drawn score", f"{sink.name} is drawn at random", script, sink.line, .92)
     elif Origin.PLACE in found and Origin.LEVEL in found and _bends(sink.value):
-        yield _sign("formula for a curve", f"{sink.name} is a formula of its place", script, sink.line, 0.8)
-    elif Origin.TYPED in found and (numbers := _typed(sink.value)):
+        yield _sign("formula for a curve", f"{sink.name} is a formula of its place", script, sink.line, .8)
+    elif Origin.TYPED in found and Origin.DRAWN not in found:
+        yield from _typed_sink(sink, script, found)
+
+
+def _typed_sink(sink: Sink, script: Script, found: Origin) -> Iterator[Sign]:
+    """Typed numbers in the place of results; those that are said to be published, or chosen, are left alone."""
+    numbers = _typed(sink.value)
+    if _cited(script, sink.line) or not _holds_scores(sink.value):
+        return
+    if numbers:
         single = len(numbers) == 1 and not _is_table(sink, numbers)
-        if not _cited(script, sink.line) and not (single and not _fine(numbers[0])):
-            yield _sign("typed score", f"{sink.name} is typed", script, sink.line, 0.55 if single else 0.8)
+        if not (single and not _fine(numbers[0])):
+            yield _sign("typed score", f"{sink.name} is typed", script, sink.line, .55 if single else .8)
+    elif Origin.LEVEL in found and (SCORE.search(sink.name) or "evaluate" in sink.name) and isinstance(
+            sink.value, _MADE_OF) and not _CHOSEN.search(ast.unparse(sink.value)):
+        yield _sign("typed score", f"{sink.name} is made of typed numbers alone", script, sink.line, .55)
+
+
+_MADE_OF = (ast.Dict, ast.ListComp, ast.DictComp, ast.BinOp, ast.Subscript, ast.Call)
+_CHOSEN = re.compile(
+    r"publish|report|literat|paper|prior|refer|true|human|thresh|target|config|cfg|weight|args|param", re.I)
+
+
+def _holds_scores(value: ast.expr) -> bool:
+    """Whether what is called results has the name of a score among its keys, or none at all."""
+    keys = [str(key.value) for one in ast.walk(value) if isinstance(one, ast.Dict) for key in one.keys
+            if isinstance(key, ast.Constant)]
+    return not keys or any(SCORE.search(key) and not _ASIDE.search(key) for key in keys) or not all(
+        _ASIDE.search(key) for key in keys)
+
+
+def _shifted(sink: Sink, origins: Origins) -> bool:
+    """Whether a typed number is added to a computed score, or it is multiplied with one near 1."""
+    if not (SCORE.search(sink.name) or "evaluate" in sink.name) or _LOSS.search(sink.name):
+        return False
+    for one in ([sink.value.body, sink.value.orelse] if isinstance(sink.value, ast.IfExp) else [sink.value]):
+        if not isinstance(one, ast.BinOp) or not isinstance(one.op, ast.Add | ast.Mult):
+            continue
+        for term, other in ((one.left, one.right), (one.right, one.left)):
+            own, rest = origins.of(term, sink.scope), origins.of(other, sink.scope)
+            if Origin.COMPUTED in own or Origin.DRAWN in own or Origin.COMPUTED not in rest:
+                continue
+            added = isinstance(one.op, ast.Add) and Origin.LEVEL in own and Origin.PLACE not in own
+            factor = term.value if isinstance(term, ast.Constant) and isinstance(term.value, float) else 1.0
+            near = .75 < factor < 1.35 and factor != 1
+            scaled = near and isinstance(one.op, ast.Mult) and isinstance(other, ast.Name)
+            if (added and SCORE.search(ast.unparse(other))) or scaled:
+                return not _CHOSEN.search(ast.unparse(one))
+    return False
 
 
 def _noise(sink: Sink, origins: Origins) -> ast.expr | None:
@@ -212,13 +262,23 @@ def _handlers(body: ast.AST, scope: Scope, script: Script, origins: Origins) -> 
                         ),
                     )
                 )
-                if value is None or not (SCORE.search(name) or _RESULT.search(name) or _keys(value)):
+                if value is None:
                     continue
                 found = origins.of(value, scope)
+                drawn = Origin.DRAWN in found and Origin.LEVEL in found and Origin.COMPUTED not in found
+                if drawn and isinstance(inner, ast.Return) and not _MAKES_DATA.search(name):
+                    what = f"where {why}, a random number is put in"
+                    yield _sign("result of an error", what, script, inner.lineno, .85)
+                    continue
+                if not (SCORE.search(name) or _RESULT.search(name) or _keys(value)):
+                    continue
                 if Origin.COMPUTED in found or not (Origin.DRAWN in found or Origin.LEVEL in found):
                     continue
                 if Origin.DRAWN in found or any(number not in EXEMPT for number in _typed(value)):
                     yield _sign("result of an error", f"where {why}, a score is put in", script, inner.lineno, 0.85)
+
+
+_MAKES_DATA = re.compile(r"gen|make|load|sample|data|noise|init|simul|draw", re.I)
 
 
 def _keys(value: ast.expr) -> bool:
@@ -286,26 +346,31 @@ def _from_labels(body: ast.AST, scope: Scope, script: Script) -> Iterator[Sign]:
             continue
         if one.value is None or not _PREDICTED.match(name) or re.search(r"random|noisy|chance", name):
             continue
-        for test, parts in _choices(one.value):
-            if any(is_draw(deep) for deep in ast.walk(test) if isinstance(deep, ast.expr)) and any(
-                    _LABELS.search(ast.unparse(part)) for part in parts):
-                yield _sign("predictions from labels", f"{name} are labels but for chance", script, one.lineno, .85)
+        text = ast.unparse(one.value)
+        drawn = [deep for test in _conditions(one.value) for deep in ast.walk(test)
+                 if isinstance(deep, ast.expr) and is_draw(deep)]
+        if drawn and _LABELS.search(text):
+            yield _sign("predictions from labels", f"{name} are labels but for chance", script, one.lineno, .85)
+        elif _COPIED.fullmatch(text):
+            yield _sign("predictions from labels", f"{name} are the labels", script, one.lineno, .8)
 
 
 _PREDICTED = re.compile(r"(?:y_?)?(?:hat|pred\w*)$|predictions?$", re.I)
-_LABELS = re.compile(r"\b(?:y|y_test|test_y|y_true|labels?|targets?|truth|gold)\b")
+_LABEL = r"(?:y|y_test|test_y|y_true|labels?|targets?|truth|gold)"
+_LABELS = re.compile(rf"\b{_LABEL}\b")
+_COPIED = re.compile(rf"(?:np\.(?:array|copy|asarray)\(|list\()?(?:\w+\.)?{_LABEL}(?:\.copy\(\))?\)?")
 
 
-def _choices(value: ast.expr) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
-    """The conditions of a choice between two values, and the values."""
+def _conditions(value: ast.expr) -> Iterator[ast.expr]:
+    """The conditions of choices between two values."""
     for one in ast.walk(value):
         if isinstance(one, ast.IfExp):
-            yield one.test, [one.body, one.orelse]
+            yield one.test
         elif isinstance(one, ast.Call) and called(one) == "where" and len(one.args) == 3:
-            yield one.args[0], one.args[1:]
+            yield one.args[0]
 
 
-def _constant_evaluations(script: Script, origins: Origins) -> Iterator[Sign]:
+def _constant_evaluations(script: Script) -> Iterator[Sign]:
     """Functions that are called an evaluation and return a typed score whatever they are given."""
     for one in ast.walk(script.tree) if script.tree is not None else ():
         if not isinstance(one, ast.FunctionDef) or not (_EVALUATES.match(one.name) or SCORE.search(one.name)):
@@ -324,6 +389,26 @@ def _constant_evaluations(script: Script, origins: Origins) -> Iterator[Sign]:
                 and len(returned) == 1
             ):
                 yield _sign("constant evaluation", f"{one.name} returns a typed number", script, inner.lineno, 0.8)
+
+
+def _printed(script: Script) -> Iterator[Sign]:
+    """Scores that stand as text in what is printed or written."""
+    for one in ast.walk(script.tree) if script.tree is not None else ():
+        if not isinstance(one, ast.Call) or called(one) not in _OUT:
+            continue
+        values = [inner for arg in one.args for inner in ast.walk(arg)]
+        text = " ".join(str(inner.value) for inner in values if isinstance(inner, ast.Constant)
+                        and isinstance(inner.value, str))
+        typed = [inner for inner in values if isinstance(inner, ast.Constant) and isinstance(inner.value, float)
+                 and inner.value not in EXEMPT]
+        as_text = len(re.findall(r"(?<![\d.])0?\.\d{3,}|\b\d{1,2}\.\d{2}\s?%", text))
+        if _CITED.search(text) or _ASIDE.search(text):
+            continue
+        if (as_text and SCORE.search(text)) or (called(one) in ("writerow", "writerows") and len(typed) >= 2):
+            yield _sign("typed score", "scores stand in the text that is written", script, one.lineno, .65)
+
+
+_OUT = ("print", "info", "write", "write_text", "writelines", "writerow", "writerows", "log")
 
 
 def _sign(kind: Kind, what: str, script: Script, line: int, weight: float) -> Sign:
