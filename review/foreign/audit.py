@@ -129,7 +129,7 @@ async def audit_paper(path: Path, *, results: Path | None = None, code: Path | N
         report.verdicts = classify(claims, read.series)
         report.result_files, report.result_numbers = tuple(read.files), read.count
         report.left_out += read.left_out
-    given = {at for at, one in enumerate(report.verdicts) if one.kind in ("found", "derivable")}
+    given = {at for at, one in enumerate(report.verdicts) if one.places or one.kind == "derivable"}
     report.inconsistencies = inconsistencies(passages, claims, outside_abstract, given=given)
     logs = read_logs(results) if results is not None else ()
     report.found = reconstruct(read_scripts(files), logs, read.files)

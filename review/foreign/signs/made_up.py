@@ -179,7 +179,7 @@ def _shifted(sink: Sink, origins: Origins) -> bool:
                 continue
             added = isinstance(one.op, ast.Add) and Origin.LEVEL in own and Origin.PLACE not in own
             factor = term.value if isinstance(term, ast.Constant) and isinstance(term.value, float) else 1.0
-            near = .75 < factor < 1.35 and factor != 1
+            near = .75 < factor < 1.35 and factor != 1.0
             scaled = near and isinstance(one.op, ast.Mult) and isinstance(other, ast.Name)
             if (added and SCORE.search(ast.unparse(other))) or scaled:
                 return not _CHOSEN.search(ast.unparse(one))
