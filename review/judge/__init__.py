@@ -4,7 +4,8 @@
 is held against. `panel` asks several judges. docs/judge.md says what a judgement is worth.
 """
 
-from review.judge.exhibits import code_exhibit, facts_of, file_exhibit, pictures
+from review.judge.code import code_exhibit
+from review.judge.exhibits import facts_of, file_exhibit, pictures
 from review.judge.guards import Guarded, guarded
 from review.judge.judge import Case, Member, family_warnings, judged, judgement, panel, question, without_pictures
 from review.judge.reader import JudgeError, Paper, PaperError, RubricError, read_paper
