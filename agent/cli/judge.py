@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from rich.table import Table
 from rich.text import Text
 
 from agent.audit import audit
+from agent.beside import Beside, with_material
 from agent.budget import open_model
 from agent.cli.edge import DONE, FAILED, say
 from agent.cli.paper_commands import Judge
@@ -19,12 +19,14 @@ from agent.cli.status import state_of
 from agent.settings import compose, override
 from inspector.follow import process_on
 from inspector.text import plain
+from models.client import ModelClient
 from models.offline.assessing import CONFIGURE
+from models.roles.influence import INFLUENCE
 from models.roles.judge import JUDGE, Rubric
 from models.settings import ModelSettings
 from record.errors import WrongUse
 from record.folder import RunFolder
-from record.nouns.papers import AuditFacts, Judgement, Panel, Removed
+from record.nouns.papers import TEXT_ALONE, AuditFacts, Judgement, Panel, Removed
 from record.reading import RecordError, is_run
 from review.evidence.tex import TexError
 from review.foreign import audit_facts
@@ -32,23 +34,20 @@ from review.judge import (
     Case,
     Member,
     bundled,
-    code_exhibit,
     family_warnings,
-    file_exhibit,
     guarded,
     judged,
     panel,
-    pictures,
     read_paper,
     rubric_called,
     without_pictures,
 )
-from review.judge.exhibits import MOST_PAGES
 from stages.judging import case_of, write_report
 
 MOST_JUDGES, MOST_REPEATS = 12, 20
 LISTED_FINDINGS = 30
 NOT_QUOTED = "not in the paper"
+VIEW_OF_PAPER = "the judge saw the paper as its reader does: no code, log, record or audit"
 LISTED = 12
 
 
@@ -82,15 +81,12 @@ def _judge_run(asked: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) 
     if state.started is None or state.released is None:
         raise WrongUse(f"{path} has no paper yet: finish the run first with scientist resume {path}")
     settings = override(state.started.settings, state.overrides | asked.flags).models
-    report = audit(path)
-    findings = [f"{one.kind}, {one.where}: {one.what}" for one in report.findings]
-    facts = AuditFacts(against="the record of its run", numbers=report.counts.get("numbers", 0),
-                       counts=tuple(report.counts.items()), findings=tuple(findings[:LISTED_FINDINGS]),
-                       more=max(0, len(findings) - LISTED_FINDINGS))
+    facts = _audited(path) if asked.view == "all" else None
 
     async def work() -> Judgement | Panel:
         case = await case_of(state, RunFolder(path, state.version), rubric)
-        case = await _with_material(case, asked, facts, look=not _is_offline(settings, judges))
+        case = await with_material(case, _beside(asked), facts, _readers(settings, judges),
+                                   look=not _is_offline(settings, judges))
         return await _judgement(case, settings, judges, asked.n, writers=state.models)
 
     found = asyncio.run(work())
@@ -105,19 +101,30 @@ def _judge_run(asked: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) 
     return _exit_code(found)
 
 
+def _audited(path: Path) -> AuditFacts:
+    """What the audit of a run found, as facts for a judge."""
+    report = audit(path)
+    findings = [f"{one.kind}, {one.where}: {one.what}" for one in report.findings]
+    return AuditFacts(against="the record of its run", numbers=report.counts.get("numbers", 0),
+                      counts=tuple(report.counts.items()), findings=tuple(findings[:LISTED_FINDINGS]),
+                      more=max(0, len(findings) - LISTED_FINDINGS))
+
+
 async def _judged_paper(asked: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -> Judgement | Panel:
     """The judgement of a paper of others; the offline model reads none, so that its audit alone is printed."""
     settings = compose(flags=asked.flags).models
-    facts = await audit_facts(path, results=asked.results, code=asked.code)
+    audited = asked.view == "all" or _is_offline(settings, judges)
+    facts = await audit_facts(path, results=asked.results, code=asked.code) if audited else None
     paper = await guarded(await read_paper(path))
-    if _is_offline(settings, judges):
+    if facts is not None and _is_offline(settings, judges):
         answer({"paper": path.name, "scores": None, "audit": facts.model_dump(),
                 "removed": [one.model_dump() for one in paper.removed]},
                (*audit_lines(facts), *removed_lines(paper.removed)), json=asked.json)
         why = ("the offline model reads no papers but those of its own runs" if "models.name" in asked.flags
                else "no model is configured")
         raise WrongUse(f"{why}, so there is the audit and no score: {CONFIGURE}")
-    case = await _with_material(Case(paper, rubric, path.name), asked, facts)
+    case = Case(paper, rubric, path.name)
+    case = await with_material(case, _beside(asked), facts, _readers(settings, judges))
     return await _judgement(case, settings, judges, asked.n)
 
 
@@ -126,16 +133,16 @@ def _is_offline(settings: ModelSettings, judges: Sequence[str]) -> bool:
     return not judges and settings.candidates(JUDGE)[0].name == "offline"
 
 
-async def _with_material(case: Case, asked: Judge, facts: AuditFacts, *, look: bool = True) -> Case:
-    """The case with the audit, the files given beside the paper, and pictures of its pages."""
-    paper = case.guarded.paper
-    task = [] if asked.task is None else [file_exhibit("task", asked.task)]
-    log = [] if asked.log is None else [file_exhibit("log", asked.log)]
-    code = [] if asked.code is None else [code_exhibit(asked.code, paper.text)]
-    most = 0 if not look else MOST_PAGES if asked.pages is None else asked.pages
-    shown = await pictures(paper.path, case.guarded.pages, withheld=case.guarded.marked_pages, most=most) \
-        if case.guarded.pages and most else None
-    return replace(case, audit=facts, exhibits=(*task, *log, *code), pictures=shown)
+def _beside(asked: Judge) -> Beside:
+    return Beside(task=asked.task, code=asked.code, log=asked.log, results=asked.results, pages=asked.pages,
+                  view=asked.view)
+
+
+def _readers(settings: ModelSettings, judges: Sequence[str]) -> list[ModelClient]:
+    """Who reads for influence: the model of that role, or where none is configured the first judge that answers."""
+    own = INFLUENCE.name in settings.roles or settings.name != "offline"
+    given = [settings] if own or not judges else map(settings.alone, judges)
+    return [open_model(one).at(0, 0) for one in given]
 
 
 async def _judgement(
@@ -201,6 +208,7 @@ def audit_lines(facts: AuditFacts) -> Iterator[Text]:
     looked = [f"{facts.numbers} numbers"] if facts.numbers or not facts.counts else []
     counts = ", ".join([*looked, *(f"{what} {count}" for what, count in facts.counts)])
     yield line(f"audit against {facts.against}: {counts}")
+    yield from first([line(fact, label="executed: ") for fact in facts.provenance], LISTED)
     yield from (line(finding, "red", label="! ") for finding in facts.findings[:LISTED])
     if (more := facts.more + max(0, len(facts.findings) - LISTED)) > 0:
         yield Text(f"and {more} more findings: scientist audit shows all", style="dim")
@@ -211,7 +219,7 @@ def removed_lines(removed: Sequence[Removed]) -> Iterator[Text]:
     """What the guards took out, for a person to read."""
     if removed:
         yield Text(f"{len(removed)} passages were kept from the judge:", style="bold yellow")
-    yield from first([line(f"{one.kind}, {one.where}: {one.text[:300]}", "yellow", label="removed: ")
+    yield from first([line(f"{one.kind}, by the {one.by}, {one.where}: {one.text[:300]}", "yellow", label="removed: ")
                       for one in removed], LISTED)
 
 
@@ -223,12 +231,23 @@ def _scores(found: Judgement) -> Iterator[Text | Table]:
           for one in found.checks),
         *((one.dimension, f"{one.score}/{one.highest}", _ground(one.reason, one.quote, one.quoted))
           for one in found.scores),
+        *_beside_scores(found),
         ("confidence", f"{found.confidence}/{found.most_confidence}", "")))
     yield from (line(strength, "green", label="+ ") for strength in found.strengths)
     yield from (line(weakness, "red", label="- ") for weakness in found.weaknesses)
-    given = [one.quoted for one in (*found.scores, *found.checks) if one.quote]
+    results = [found.results] if found.results is not None else []
+    given = [one.quoted for one in (*found.scores, *found.checks, *results) if one.quote]
     if not all(given):
         yield Text(f"{given.count(False)} of {len(given)} quotes: {NOT_QUOTED}", style="bold red")
+
+
+def _beside_scores(found: Judgement) -> Iterator[tuple[str, str, str | Text]]:
+    """What the text alone is worth, and how the results came about."""
+    if (alone := found.text_alone) is not None:
+        yield TEXT_ALONE, f"{alone.score}/{alone.highest}", alone.reason
+    if (one := found.results) is not None:
+        mark = f" ({one.where})" if one.where else ""
+        yield "results", one.answer, _ground(one.details, one.quote, one.quoted or not one.quote) + mark
 
 
 def _shown(judgements: Sequence[Judgement]) -> Iterator[Text]:
@@ -236,7 +255,8 @@ def _shown(judgements: Sequence[Judgement]) -> Iterator[Text]:
     whose: dict[tuple[str, ...], list[str]] = {}
     for one in judgements:
         pages = ", ".join(map(str, one.pages))
-        seen = (*([f"read: {one.coverage}"] if one.coverage else []), *([f"pages seen: {pages}"] if pages else []),
+        seen = (*([VIEW_OF_PAPER] if one.view == "paper" else []),
+                *([f"read: {one.coverage}"] if one.coverage else []), *([f"pages seen: {pages}"] if pages else []),
                 *(f"beside the paper: {exhibit}" for exhibit in one.exhibits),
                 *(f"not shown to the judge: {left_out}" for left_out in one.left_out))
         whose.setdefault(seen, []).append(one.model)

@@ -59,6 +59,8 @@ class Judge(Command, to=app, work="agent.cli.judge:judge", settings=("model", "b
     code: Annotated[Path | None, Option(help="The folder of the paper's code. Nothing is executed.")] = None
     log: Annotated[Path | None, Option(help="A log of the experiments; its beginning and end are shown.")] = None
     results: Annotated[Path | None, Option(help="The paper's result files, for the audit.")] = None
+    view: Annotated[Literal["all", "paper"], Option(
+        help="What the judge sees: all that is there, or the paper alone as its reader does.")] = "all"
     pages: Annotated[int | None, Option(min=0, max=40, help="Pages shown as pictures to a vision model (8).")] = None
     json: AsJson = False
 

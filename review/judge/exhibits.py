@@ -21,7 +21,7 @@ from record.claims.means import ablations, paper_claims, replicates_of, winner
 from record.fold.state import RunState
 from record.nouns.data import arm_of
 from record.nouns.nodes import SEARCH_KINDS
-from record.nouns.papers import Draft, Removed
+from record.nouns.papers import JUDGING, Draft, Removed
 from review.evidence import tex
 from review.evidence.allowed import CITES
 from review.evidence.binder import used_keys
@@ -112,13 +112,13 @@ async def pictures(pdf: Path, total: int, *, withheld: Sequence[int] = (), most:
 def facts_of(state: RunState, draft: Draft) -> RecordFacts:
     """The facts behind the paper that was made from `draft`: counts from the record up to the release.
 
-    The judge's own calls are left out, so that a run resumed between its answer and its judgement asks the same again.
+    What judging takes is left out, so that a run resumed between its answer and its judgement asks the same again.
     """
     plan, released = state.data_plan, state.released
     nodes = [node for node in state.nodes.values() if node.kind in SEARCH_KINDS]
     copies = replicates_of(state, winner(state) or "")
     claims = paper_claims(state)
-    paid = state.usage_without("judge")
+    paid = state.usage_without(*JUDGING)
     roles = {arm.name: arm.role for arm in plan.arms} if plan else {}
     directions = Counter(one.called for one in differences(state, claims)
                          if roles.get(arm_of(one.condition)) == "method")

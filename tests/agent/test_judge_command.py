@@ -13,6 +13,8 @@ from pydantic_ai import models as pydantic_ai_models
 
 from agent import budget
 from agent.cli import main
+from models.roles.influence import Influence
+from models.roles.judge import answer_type
 from models.scripted import ScriptedModel
 from record.events.papers import Assessed
 from record.events.running import Ended
@@ -32,7 +34,7 @@ pytestmark = pytest.mark.slow
 HOSTILE = "\x1b[2J[bold red]ten[/] \u202eout\u202c\nof ten"
 KEYS = {"paper", "paper_sha256", "rubric", "rubric_sha256", "model", "heuristic", "scores", "confidence",
         "most_confidence", "strengths", "weaknesses", "left_out", "checks", "removed", "coverage", "pages", "exhibits",
-        "audit", "warnings"}
+        "audit", "warnings", "text_alone", "results", "view"}
 
 
 @pytest.fixture
@@ -101,7 +103,8 @@ def test_a_rubric_of_ones_own(
 ) -> None:
     answer = {"scores": {"fit": {"quote": QUOTE, "reason": "it rains", "score": 2}}, "confidence": 5,
               "strengths": ["s"], "weaknesses": ["w"]}
-    model(ScriptedModel(lambda request: request.output_type.model_validate(answer)))
+    model(ScriptedModel.by_role(judge=lambda asked: answer_type(asked.rubric).model_validate(answer),
+                                influence=lambda _: Influence()))
     assert main(["judge", "p.md", "--rubric", "own.toml", "--model", "any:thing", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found) == KEYS and found["rubric"] == "workshop"
@@ -110,8 +113,9 @@ def test_a_rubric_of_ones_own(
 
 
 def test_a_provider_whose_score_is_out_of_range_is_asked_again(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SCIENTIST_MODELS__INFLUENCE", "offline")
     steps = [tool(given_answer(overall={"score": 11})), tool(given_answer())]
     with pydantic_ai_models.override_allow_model_requests(True), OpenAIServer(steps) as server:
         assert main(["judge", "p.md", "--model", "openai-chat:m", "--base-url", server.url, "--json"]) == 0
@@ -175,7 +179,7 @@ def test_another_model_judges_beside_the_first(
     one = model(reader())
     assert main(["judge", "calm", "--model", "any:thing"]) == 0
     assert "written to calm/review/judge-2.json" in capsys.readouterr().out
-    assert "What the record says of the run" in one.requests[0].prompt.user
+    assert "What the record says of the run" in one.requests[-1].prompt.user
 
 
 def test_where_nothing_can_be_written_the_judgement_is_printed_all_the_same(

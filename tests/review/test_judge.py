@@ -24,6 +24,10 @@ NAMES = ("clarity", "novelty", "soundness", "significance", "overall")
 QUOTE = "We ask whether rain can be heard in the wood"
 BODY = f"{QUOTE} of a house, and measure it with five microphones on two roofs. " + "Nothing else was done. " * 12
 
+FIGURES: dict[str, Any] = {
+    "text_alone": {"reason": "it reads well", "score": 7},
+    "results": {"details": "microphones were read", "quote": QUOTE, "answer": "measured"}}
+"""What is asked beside the scores where a rubric has `results`."""
 OWN = '''
 name = "workshop"
 title = "What our workshop asks"
@@ -36,11 +40,12 @@ bands = { "1-3" = "low", "4-5" = "high" }
 
 
 def given_answer(**changes: Any) -> dict[str, Any]:
-    """An answer by the bundled rubric, as a provider hands it over; `changes` are scores by dimension."""
+    """An answer by the bundled rubric, as a provider hands it over; `changes` are by dimension, or of `FIGURES`."""
     scores = {name: {"quote": QUOTE, "reason": "clear", "score": 6} for name in NAMES}
+    figures = {name: changes.pop(name) for name in FIGURES if name in changes}
     for name, change in changes.items():
         scores[name] = {**scores[name], **change}
-    return {"scores": scores, "confidence": 4, "strengths": ["short"], "weaknesses": ["small"]}
+    return {"scores": scores, "confidence": 4, "strengths": ["short"], "weaknesses": ["small"], **FIGURES, **figures}
 
 
 # --- rubrics --------------------------------------------------------------------------------------------------------
@@ -51,7 +56,7 @@ def test_the_bundled_rubric_has_the_dimensions_and_scales_of_mlr_bench() -> None
     assert {(one.lowest, one.highest) for one in RUBRIC.dimensions} == {(1, 10)}
     assert (RUBRIC.confidence.lowest, RUBRIC.confidence.highest) == (1, 5)
     assert [(band.lowest, band.highest) for band in RUBRIC.dimensions[-1].bands] == [
-        (10, 10), (8, 9), (6, 7), (4, 5), (2, 3), (1, 1)]
+        (10, 10), (8, 9), (6, 7), (4, 5), (3, 3), (2, 2), (1, 1)]
 
 
 def test_a_rubric_of_ones_own_has_its_own_dimensions_and_scales(tmp_path: Path) -> None:
@@ -75,7 +80,8 @@ def test_a_rubric_of_ones_own_has_its_own_dimensions_and_scales(tmp_path: Path) 
     (OWN.replace('"yes"', "7"), "dimensions.0.bands.0.meaning"), (OWN.replace("fit]", "Fit]"), "dimensions.0.name"),
     (OWN.replace("fit]", "model_fields]"), "is a word that the program needs itself"),
     (OWN.replace('"yes"', f'"{"y" * 501}"'), "at most 500 characters"), (OWN.split("[confidence]")[0], "confidence"),
-    (OWN.replace("title", "titel"), "title"), (OWN.replace("questions", "weight = 2\nquestions"), "weight"),
+    (OWN.replace("title", "titel"), "title"), (f"results = true\n{OWN}", "there is no \\[dimensions.overall\\]"),
+    (OWN.replace("questions", "weight = 2\nquestions"), "weight"),
 ])
 def test_a_rubric_that_cannot_be_used_is_one_line(tmp_path: Path, content: str, words: str) -> None:
     path = tmp_path / "own.toml"

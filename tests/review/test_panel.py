@@ -39,7 +39,7 @@ from review.judge import (
 from review.judge.exhibits import exhibit_lines
 from review.judge.rubric import RUBRICS
 from review.judge.sections import PaperSection
-from tests.review.test_judge import BODY, QUOTE, given_answer, pdf
+from tests.review.test_judge import BODY, FIGURES, QUOTE, given_answer, pdf
 
 pytestmark = pytest.mark.slow
 
@@ -76,10 +76,11 @@ async def test_a_panel_counts_what_was_given_and_names_what_is_missing() -> None
     assert found.asked == 6 and len(found.judgements) == 5
     assert [(one.model, one.repeat, one.why) for one in found.missing] == [
         ("anthropic:claude-a", 2, "no answer within 1 s")]
-    overall, clarity = found.dimensions[-1], found.dimensions[0]
+    overall, clarity, alone = found.dimensions[-2], found.dimensions[0], found.dimensions[-1]
     assert overall.scores == (4, 5, 9, 9, 9) and (overall.n, overall.mean, overall.range) == (5, 7.2, 5)
     assert overall.disagree and overall.sd == pytest.approx(2.49, abs=0.01)
     assert (clarity.sd, clarity.disagree) == (0.0, False) and found.warnings == ()
+    assert (alone.dimension, alone.mean) == ("text alone", 7.0)
 
 
 async def test_a_panel_without_an_answer_has_no_scores() -> None:
@@ -218,7 +219,7 @@ def test_a_rubric_is_called_by_name_or_file(tmp_path: Path) -> None:
 async def test_the_question_by_yes_or_no_is_asked_answered_and_its_quote_looked_up() -> None:
     rubric = rubric_called("experiments")
     scores = {one.name: {"quote": QUOTE, "reason": "clear", "score": 6} for one in rubric.dimensions}
-    answer = {"scores": scores, "confidence": 4, "strengths": ["s"], "weaknesses": ["w"],
+    answer = {"scores": scores, "confidence": 4, "strengths": ["s"], "weaknesses": ["w"], **FIGURES,
               "checks": {"hallucination": {"details": "the microphones", "quote": QUOTE, "answer": True}}}
     assert "hallucination" in str(answer_type(rubric).model_json_schema())
     with pytest.raises(ValueError, match="checks"):

@@ -45,6 +45,7 @@ class Guarded:
     pages: int = 0
     marked_pages: tuple[int, ...] = ()
     not_looked_at: tuple[str, ...] = ()
+    page_texts: tuple[str, ...] = ()
 
 
 async def guarded(paper: Paper) -> Guarded:
@@ -66,8 +67,9 @@ async def guarded(paper: Paper) -> Guarded:
         text, of_text = neutral(shown, section.title or "before the first heading")
         found += [*of_title, *of_hidden, *of_text]
         sections.append(PaperSection(title, text, section.back))
-    marked = tuple(page for page, text in enumerate(sight.text.split("\f"), 1) if orders(text)) if sight else ()
-    return Guarded(replace(paper, sections=tuple(sections)), tuple(found), pages, marked, not_looked_at)
+    texts = tuple(sight.text.split("\f")) if sight else ()
+    marked = tuple(page for page, text in enumerate(texts, 1) if orders(text))
+    return Guarded(replace(paper, sections=tuple(sections)), tuple(found), pages, marked, not_looked_at, texts)
 
 
 def neutral(text: str, where: str) -> tuple[str, tuple[Removed, ...]]:
