@@ -182,7 +182,8 @@ def test_each_step_is_judged_by_its_rubric_and_against_the_task(
     out = capsys.readouterr().out
     asked = [one.inputs for one in judge.requests]
     assert [one.rubric.name for one in asked if isinstance(one, JudgeInputs)] == ["idea", "proposal"]
-    assert all("label smoothing help with label noise" in one.prompt.user for one in judge.requests)
+    assert all("label smoothing help with label noise" in one.prompt.user for one in judge.requests
+               if isinstance(one.inputs, JudgeInputs))
     assert "idea: 1 of 1 tasks done" in out and "6.0000" in out and len(judge.requests) == 2
 
 
