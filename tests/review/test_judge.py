@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from models.cutting import mark
-from models.roles.judge import Rubric, answer_type
+from models.roles.judge import Exhibit, JudgeInputs, Rubric, answer_type
+from record.nouns.papers import AuditFacts, Judgement
 from review.judge import PaperError, RubricError, judgement, question, read_paper, read_rubric
 from review.judge.quotes import stands_in
 from review.judge.reader import Paper
 from review.judge.rubric import sha256_of
 from review.judge.sections import LEAST, PaperSection, allotted, excerpt, of_headings, of_pdf
+from tests.models.examples import INPUTS
 
 RUBRIC = read_rubric()
 NAMES = ("clarity", "novelty", "soundness", "significance", "overall")
@@ -363,3 +365,42 @@ async def test_quotes_are_looked_up_in_the_whole_paper_and_marked(tmp_path: Path
     assert "1 of 5 quotes not in the paper" in found.line and not found.heuristic
     assert found.left_out == asked.left_out != () and found.rubric_sha256 == sha256_of(RUBRIC)
     assert found.paper_sha256 == paper.sha256
+
+
+@pytest.mark.parametrize(("quote", "where"), [
+    ("values = [0.91, 0.92]  # placeholder", "code"), ("main.py never wrote a file", "audit"), (QUOTE, "paper"),
+    ("Released: every number in the text is tied", "record"), ("a line that nobody was shown", "")])
+async def test_what_is_said_of_the_results_is_quoted_from_anything_that_was_shown(
+    tmp_path: Path, quote: str, where: str
+) -> None:
+    paper = await read(tmp_path, "p.md", f"# Rain\n\n{BODY}")
+    facts = INPUTS["judge"]
+    assert isinstance(facts, JudgeInputs)
+    code = Exhibit(kind="code", name="code", text="values = [0.91, 0.92]  # placeholder\n")
+    asked = question(paper, RUBRIC, facts.facts).model_copy(update={"exhibits": (code,), "audit": AuditFacts(
+        against="a", provenance=("main.py never wrote a file",))})
+    results = {"details": "d", "quote": quote, "answer": "invented"}
+    found = judgement(answer_type(RUBRIC).model_validate(given_answer(results=results)), paper, asked, name="p",
+                      model="m")
+    assert found.results is not None and (found.results.where, found.results.quoted) == (where, bool(where))
+    assert found.text_alone is not None and (found.text_alone.score, found.text_alone.highest) == (7, 10)
+
+
+def test_a_word_on_the_results_needs_a_quote_and_not_knowing_needs_none() -> None:
+    answer_type(RUBRIC).model_validate(given_answer(results={"details": "d", "answer": "cannot tell"}))
+    with pytest.raises(ValidationError, match="'invented' needs a quote of at least 12 characters"):
+        answer_type(RUBRIC).model_validate(
+            given_answer(results={"details": "d", "quote": "n = 1", "answer": "invented"}))
+    without = given_answer()
+    del without["text_alone"]
+    with pytest.raises(ValidationError, match="text_alone"):
+        answer_type(RUBRIC).model_validate(without)
+
+
+def test_a_judgement_of_an_older_run_is_read_without_the_new_figures() -> None:
+    old = Judgement.model_validate({
+        "paper": "p", "paper_sha256": "0", "rubric": "r", "rubric_sha256": "0", "model": "m", "confidence": 1,
+        "most_confidence": 5, "scores": [{"dimension": "d", "score": 1, "lowest": 1, "highest": 2, "reason": "r",
+                                          "quote": "q", "quoted": False}],
+        "removed": [{"kind": "instruction", "where": "w", "text": "t", "characters": 1}]})
+    assert (old.text_alone, old.results, old.view, old.removed[0].by) == (None, None, "all", "pattern")
