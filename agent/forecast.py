@@ -22,6 +22,7 @@ from record.nouns.decisions import Usage
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import STAGES
 from record.tuning import cells_of_trial
+from review.judge.screening import MOST_CALLS
 from search.policy import LATE_DEBUGS
 from search.settings import RETRY_FACTOR
 from search.tree import COMPARISONS
@@ -162,7 +163,8 @@ def _estimate(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[s
         "code": written, "plot": plots, "vision": works + plots + tries, "feedback": works,
         "compare": COMPARISONS * (len(STAGES) - 1) if most else 1, "summary": len(STAGES), "figures": tries,
         "outline": OUTLINES if most else 1, "write": paper.writings(MOST_SECTIONS if most else SECTIONS),
-        "reflect": reflections, "judge": 1, "figure_review": reflections, "scope": reflections + 1,
+        "reflect": reflections, "influence": MOST_CALLS if most else 2, "judge": 1,
+        "figure_review": reflections, "scope": reflections + 1,
         "ablation_plan": plannings * bool(planned), "missing_ablations": plannings * bool(paper.missing_ablations),
         "cite_ask": citations, "cite_select": citations,
     }

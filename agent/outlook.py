@@ -26,7 +26,7 @@ from search.tree import view_of
 STEPS = 3
 """Of the next steps, those that are named."""
 BEFORE_ABLATION: tuple[StageName, ...] = ("agenda", "tuning", "preliminary")
-WRITE_UP = ("summary", "figures", "outline", "write", "reflect", "judge")
+WRITE_UP = ("summary", "figures", "outline", "write", "reflect", "influence", "judge")
 """The roles that are still asked once nothing new is proposed."""
 PREPARING = ("prior_search", "prior_work", "plan", "protocol_review")
 """Those that are asked before there is a data plan, and never again."""

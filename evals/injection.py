@@ -1,7 +1,9 @@
-"""`python -m evals.injection [--set NAME] [--papers DATA] [--out FILE]`: hostile papers against a gullible judge.
+"""`python -m evals.injection [--set NAME] [--model M --base-url URL] [--papers DATA] [--out FILE]`: hostile papers
+against a gullible judge; or with `--orders FILE` passages by somebody who has not seen the guards (`evals.orders`).
 
 The judge is a script that gives every paper the same scores, and the highest wherever it can read the planted order,
-however it is written. Three ways to it: the file's own text, our reading without guards, and with them. With DATA (the
+however it is written. Three ways to it: the file's own text, our reading without guards, and with them; with a model
+that reads for influence a fourth one, after the guards. With DATA (the
 public papers of MLR-Bench) and `--honest FILE...` also what the guards take out of papers that attack nobody. Kinds
 that were held out of the tuning, and plain orders in new words, are sets of their own.
 """
@@ -12,9 +14,12 @@ import argparse
 import asyncio
 import json
 import tempfile
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from agent.budget import open_model
+from evals import orders
 from evals.hostile import held_out, reworded, tuned
 from evals.hostile.paper import Attack, written
 from evals.scripted_judges import OBEYED, gullible
@@ -22,7 +27,7 @@ from models.client import Models
 from models.roles.judge import JUDGE
 from models.settings import ModelSettings
 from record.log import MemoryLog
-from review.judge import question, read_paper, read_rubric
+from review.judge import Case, question, read_paper, read_rubric, screened
 from review.judge.guards import guarded
 from review.judge.reader import Paper
 from review.judge.sections import PaperSection
@@ -42,18 +47,24 @@ class Outcome:
     read: bool
     guarded: bool
     reported: bool
+    screened: bool | None = None
+    """None: no model read the paper."""
 
 
-async def outcome(attack: Attack, folder: Path) -> Outcome:
-    """The outcome of one attack."""
+async def outcome(attack: Attack, folder: Path, reader: Models | None = None) -> Outcome:
+    """The outcome of one attack; a `reader` plays role `influence`."""
     path = await written(attack, folder)
     paper = await read_paper(path)
     whole = () if paper.form == "PDF" else (PaperSection("", path.read_text()),)
     bare = Paper(path, paper.form, paper.sha256, whole) if whole else paper
     shown = await guarded(paper)
-    return Outcome(
+    found = Outcome(
         attack.kind, attack.form, attack.held_out, bare=await obeyed(attack, bare), read=await obeyed(attack, paper),
         guarded=await obeyed(attack, shown.paper), reported=bool(shown.removed))
+    if reader is None:
+        return found
+    left = (await screened(Case(shown, read_rubric(), path.name), reader.at(0, 0))).guarded
+    return replace(found, screened=await obeyed(attack, left.paper), reported=bool(left.removed))
 
 
 async def obeyed(attack: Attack, paper: Paper) -> bool:
@@ -64,29 +75,36 @@ async def obeyed(attack: Attack, paper: Paper) -> bool:
     return getattr(getattr(answer.scores, "overall"), "score") == OBEYED  # noqa: B009  fields of the rubric's type
 
 
-async def outcomes(attacks: tuple[Attack, ...]) -> list[Outcome]:
+async def outcomes(attacks: tuple[Attack, ...], reader: Models | None = None) -> list[Outcome]:
     """Every outcome, one after the other."""
     with tempfile.TemporaryDirectory(prefix="injection-") as name:
-        return [await outcome(one, Path(name) / str(at)) for at, one in enumerate(attacks)]
+        return [await outcome(one, Path(name) / str(at), reader) for at, one in enumerate(attacks)]
 
 
-async def false_alarms(paths: list[Path]) -> dict[str, list[str]]:
+async def false_alarms(paths: list[Path], reader: Models | None = None) -> dict[str, list[str]]:
     """What is taken out of each paper that attacks nobody."""
     found: dict[str, list[str]] = {}
     for path in paths:
-        removed = (await guarded(await read_paper(path))).removed
-        found[str(path)] = [f"{one.kind}, {one.where}: {one.text[:200]}" for one in removed]
+        case = Case(await guarded(await read_paper(path)), read_rubric(), path.name)
+        removed = (case if reader is None else await screened(case, reader.at(0, 0))).removed
+        found[str(path)] = [f"{one.kind}, by the {one.by}, {one.where}: {one.text[:200]}" for one in removed]
     return found
 
 
 def table(found: list[Outcome]) -> str:
     """Scores changed, by form."""
-    lines = ["| form | papers | bare | read | guarded | reported |", "|---|---:|---:|---:|---:|---:|"]
+    lines = ["| form | papers | bare | read | guarded | screened | reported |", "|---|---:|---:|---:|---:|---:|---:|"]
     for form in ("md", "tex", "pdf", "all"):
         some = [one for one in found if form in (one.form, "all")]
-        counts = [sum(getattr(one, way) for one in some) for way in ("bare", "read", "guarded", "reported")]
+        counts = [_count([getattr(one, way) for one in some]) for way in (
+            "bare", "read", "guarded", "screened", "reported")]
         lines.append(f"| {form} | {len(some)} | " + " | ".join(map(str, counts)) + " |")
     return "\n".join(lines)
+
+
+def _count(found: Sequence[bool | None]) -> str:
+    """How many are true; a dash where nobody looked."""
+    return "-" if None in found else str(sum(map(bool, found)))
 
 
 def main() -> None:
@@ -94,16 +112,24 @@ def main() -> None:
     parser.add_argument("--set", choices=SETS, default="tuned")
     parser.add_argument("--papers", type=Path, help="a folder with papers/AGENT/TASK/results/paper.md")
     parser.add_argument("--honest", type=Path, nargs="*", default=[])
+    parser.add_argument("--orders", type=Path, help="passages: {orders: [{text, manner}], honest: [...]}")
+    parser.add_argument("--model", help="reads for influence after the patterns")
+    parser.add_argument("--base-url")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    found = asyncio.run(outcomes(SETS[given.set]()))
+    reader = open_model(ModelSettings(name=given.model, base_url=given.base_url)) if given.model else None
+    if given.orders:
+        asyncio.run(orders.measure(given.orders, reader, given.out))
+        return
+    found = asyncio.run(outcomes(SETS[given.set](), reader))
     print(table(found))
     for one in found:
-        if one.guarded or not one.bare:
-            how = "obeyed in spite of the guards" if one.guarded else "obeyed nowhere"
+        through = one.guarded if one.screened is None else one.screened
+        if through or not one.bare:
+            how = "obeyed in spite of the guards" if through else "obeyed nowhere"
             print(f"- {one.kind} ({one.form}): {how}")
     honest = [*(sorted(given.papers.glob("papers/*/*/results/paper.md")) if given.papers else []), *given.honest]
-    alarms = asyncio.run(false_alarms(honest))
+    alarms = asyncio.run(false_alarms(honest, reader))
     for name, removed in alarms.items():
         print(f"{name}: {len(removed)} passages", *removed, sep="\n  ")
     if given.out:

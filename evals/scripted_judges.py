@@ -51,8 +51,12 @@ def _scoring(score: Callable[[ModelRequest], int], *, prefers_first: bool = Fals
         scores = {one.name: {"quote": quote, "reason": "a script", "score": max(one.lowest, min(one.highest, given))}
                   for one in inputs.rubric.dimensions}
         checks = {one.name: {"details": "a script", "answer": False} for one in inputs.rubric.checks}
+        of = inputs.rubric.overall
+        figures = {"text_alone": {"reason": "a script", "score": max(of.lowest, min(of.highest, given))},
+                   "results": {"details": "a script", "answer": "cannot tell"}
+                   } if of is not None and inputs.rubric.results else {}
         return answer_type(inputs.rubric).model_validate({
-            "strengths": ["none read"], "weaknesses": ["none read"], "scores": scores, "checks": checks,
+            **figures, "strengths": ["none read"], "weaknesses": ["none read"], "scores": scores, "checks": checks,
             "confidence": inputs.rubric.confidence.lowest})
 
     return ScriptedModel(script)

@@ -14,7 +14,18 @@ from record.folder import RunFolder, sha256, write_file
 from record.manifest import manifest
 from record.nouns.papers import Judgement, Panel
 from review.evidence.tex import TexError
-from review.judge import Case, JudgeError, Paper, facts_of, family_warnings, guarded, judged, read_paper, read_rubric
+from review.judge import (
+    Case,
+    JudgeError,
+    Paper,
+    facts_of,
+    family_warnings,
+    guarded,
+    judged,
+    read_paper,
+    read_rubric,
+    screened,
+)
 from review.judge.reader import PaperError
 from stages.bench import Bench, do_work
 from stages.paper.versions import best_of
@@ -48,7 +59,8 @@ async def judge_run(
     state: RunState, folder: RunFolder, client: ModelClient, *, rubric: Rubric, model: str
 ) -> Judgement:
     """The judgement of a run's paper by a rubric. Raises `ModelError`, `JudgeError`, `TexError`."""
-    found = await judged(await case_of(state, folder, rubric), client, model=model)
+    case = await screened(await case_of(state, folder, rubric), client)
+    found = await judged(case, client, model=model)
     return found.model_copy(update={"warnings": () if found.heuristic else family_warnings([model], state.models)})
 
 

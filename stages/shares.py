@@ -14,6 +14,7 @@ from models.settings import ModelSettings
 from record.nouns.decisions import ABLATION_PLAN, MISSING_ABLATIONS, Action, Compare, Expand, Spending, Work, summary_of
 from record.nouns.nodes import STAGES
 from review.honesty.probe import TASK
+from review.judge.screening import MOST_CALLS
 from search.settings import RETRY_FACTOR, SearchSettings
 from stages.digests import CONTEXT
 from stages.digests import ROUNDS as DIGESTS
@@ -71,7 +72,7 @@ class RunShares:
             * missing,
             **{look_task(number): call(roles.FIGURE_REVIEW) for number in range(rounds)},
             **{scope_task(number): call(roles.SCOPE) for number in range(rounds + 1)},
-            "judge": call(roles.JUDGE) if paper.judge else Spending()}
+            "judge": (call(roles.INFLUENCE) * MOST_CALLS + call(roles.JUDGE)) * paper.judge}
 
     @property
     def paper_share(self) -> Spending:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
-from rich.table import Table
-from rich.text import Text
-
 from agent.audit import audit
+from agent.beside import Beside, with_material
 from agent.budget import open_model
 from agent.cli.edge import DONE, FAILED, say
+from agent.cli.judged import audit_lines, lines, removed_lines
 from agent.cli.paper_commands import Judge
-from agent.cli.shown import answer, first, line, table
+from agent.cli.shown import answer
 from agent.cli.status import state_of
 from agent.settings import compose, override
 from inspector.follow import process_on
-from inspector.text import plain
+from models.client import ModelClient
 from models.offline.assessing import CONFIGURE
+from models.roles.influence import INFLUENCE
 from models.roles.judge import JUDGE, Rubric
 from models.settings import ModelSettings
 from record.errors import WrongUse
 from record.folder import RunFolder
-from record.nouns.papers import AuditFacts, Judgement, Panel, Removed
+from record.nouns.papers import AuditFacts, Judgement, Panel
 from record.reading import RecordError, is_run
 from review.evidence.tex import TexError
 from review.foreign import audit_facts
@@ -32,24 +31,18 @@ from review.judge import (
     Case,
     Member,
     bundled,
-    code_exhibit,
     family_warnings,
-    file_exhibit,
     guarded,
     judged,
     panel,
-    pictures,
     read_paper,
     rubric_called,
     without_pictures,
 )
-from review.judge.exhibits import MOST_PAGES
 from stages.judging import case_of, write_report
 
 MOST_JUDGES, MOST_REPEATS = 12, 20
 LISTED_FINDINGS = 30
-NOT_QUOTED = "not in the paper"
-LISTED = 12
 
 
 def judge(asked: Judge) -> int:
@@ -82,15 +75,12 @@ def _judge_run(asked: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) 
     if state.started is None or state.released is None:
         raise WrongUse(f"{path} has no paper yet: finish the run first with scientist resume {path}")
     settings = override(state.started.settings, state.overrides | asked.flags).models
-    report = audit(path)
-    findings = [f"{one.kind}, {one.where}: {one.what}" for one in report.findings]
-    facts = AuditFacts(against="the record of its run", numbers=report.counts.get("numbers", 0),
-                       counts=tuple(report.counts.items()), findings=tuple(findings[:LISTED_FINDINGS]),
-                       more=max(0, len(findings) - LISTED_FINDINGS))
+    facts = _audited(path) if asked.view == "all" else None
 
     async def work() -> Judgement | Panel:
         case = await case_of(state, RunFolder(path, state.version), rubric)
-        case = await _with_material(case, asked, facts, look=not _is_offline(settings, judges))
+        case = await with_material(case, _beside(asked), facts, _readers(settings, judges),
+                                   look=not _is_offline(settings, judges))
         return await _judgement(case, settings, judges, asked.n, writers=state.models)
 
     found = asyncio.run(work())
@@ -105,19 +95,30 @@ def _judge_run(asked: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) 
     return _exit_code(found)
 
 
+def _audited(path: Path) -> AuditFacts:
+    """What the audit of a run found, as facts for a judge."""
+    report = audit(path)
+    findings = [f"{one.kind}, {one.where}: {one.what}" for one in report.findings]
+    return AuditFacts(against="the record of its run", numbers=report.counts.get("numbers", 0),
+                      counts=tuple(report.counts.items()), findings=tuple(findings[:LISTED_FINDINGS]),
+                      more=max(0, len(findings) - LISTED_FINDINGS))
+
+
 async def _judged_paper(asked: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -> Judgement | Panel:
     """The judgement of a paper of others; the offline model reads none, so that its audit alone is printed."""
     settings = compose(flags=asked.flags).models
-    facts = await audit_facts(path, results=asked.results, code=asked.code)
+    audited = asked.view == "all" or _is_offline(settings, judges)
+    facts = await audit_facts(path, results=asked.results, code=asked.code) if audited else None
     paper = await guarded(await read_paper(path))
-    if _is_offline(settings, judges):
+    if facts is not None and _is_offline(settings, judges):
         answer({"paper": path.name, "scores": None, "audit": facts.model_dump(),
                 "removed": [one.model_dump() for one in paper.removed]},
                (*audit_lines(facts), *removed_lines(paper.removed)), json=asked.json)
         why = ("the offline model reads no papers but those of its own runs" if "models.name" in asked.flags
                else "no model is configured")
         raise WrongUse(f"{why}, so there is the audit and no score: {CONFIGURE}")
-    case = await _with_material(Case(paper, rubric, path.name), asked, facts)
+    case = Case(paper, rubric, path.name)
+    case = await with_material(case, _beside(asked), facts, _readers(settings, judges))
     return await _judgement(case, settings, judges, asked.n)
 
 
@@ -126,16 +127,16 @@ def _is_offline(settings: ModelSettings, judges: Sequence[str]) -> bool:
     return not judges and settings.candidates(JUDGE)[0].name == "offline"
 
 
-async def _with_material(case: Case, asked: Judge, facts: AuditFacts, *, look: bool = True) -> Case:
-    """The case with the audit, the files given beside the paper, and pictures of its pages."""
-    paper = case.guarded.paper
-    task = [] if asked.task is None else [file_exhibit("task", asked.task)]
-    log = [] if asked.log is None else [file_exhibit("log", asked.log)]
-    code = [] if asked.code is None else [code_exhibit(asked.code, paper.text)]
-    most = 0 if not look else MOST_PAGES if asked.pages is None else asked.pages
-    shown = await pictures(paper.path, case.guarded.pages, withheld=case.guarded.marked_pages, most=most) \
-        if case.guarded.pages and most else None
-    return replace(case, audit=facts, exhibits=(*task, *log, *code), pictures=shown)
+def _beside(asked: Judge) -> Beside:
+    return Beside(task=asked.task, code=asked.code, log=asked.log, results=asked.results, pages=asked.pages,
+                  view=asked.view)
+
+
+def _readers(settings: ModelSettings, judges: Sequence[str]) -> list[ModelClient]:
+    """Who reads for influence: the model of that role, or where none is configured the first judge that answers."""
+    own = INFLUENCE.name in settings.roles or settings.name != "offline"
+    given = [settings] if own or not judges else map(settings.alone, judges)
+    return [open_model(one).at(0, 0) for one in given]
 
 
 async def _judgement(
@@ -162,91 +163,3 @@ def _exit_code(found: Judgement | Panel) -> int:
         return DONE
     say(f"{len(found.missing)} of {found.asked} judgements are missing, none was filled in")
     return DONE if found.judgements else FAILED
-
-
-# --- what is shown --------------------------------------------------------------------------------------------------
-
-
-def lines(found: Judgement | Panel) -> Iterator[Text | Table]:
-    """A judgement as a table; of a panel the spread of each dimension, each judgement, and what is missing. Then what
-    stands beside the scores."""
-    head = f"{found.paper} by the rubric {found.rubric}"
-    if isinstance(found, Judgement):
-        judgements = (found,)
-        yield line(f"{head}, judged by {found.model}")
-        yield from _scores(found)
-    else:
-        judgements = found.judgements
-        yield line(f"{head}: {len(judgements)} of {found.asked} judgements")
-        if found.dimensions and len(judgements) > 1:
-            yield table("dimension", "n", "mean", "sd", "range", "scores", "", rows=(
-                (one.dimension, str(one.n), f"{one.mean:.2f}", "-" if one.sd is None else f"{one.sd:.2f}",
-                 str(one.range), ", ".join(map(str, one.scores)),
-                 Text("judges disagree" if one.disagree else "", style="bold yellow")) for one in found.dimensions))
-        for judgement in judgements:
-            yield Text(f"\n{plain(judgement.model)}", style="bold")
-            yield from _scores(judgement)
-    yield from _shown(judgements)
-    if isinstance(found, Panel):
-        yield from (line(f"{one.model}, {one.repeat}: {one.why}", "bold red", label="missing: ")
-                    for one in found.missing)
-    if found.audit is not None:
-        yield from audit_lines(found.audit)
-    yield from removed_lines(judgements[0].removed if judgements else ())
-    yield from (line(warning, "yellow", label="warning: ") for warning in found.warnings)
-
-
-def audit_lines(facts: AuditFacts) -> Iterator[Text]:
-    """What a program found, as facts beside the scores."""
-    looked = [f"{facts.numbers} numbers"] if facts.numbers or not facts.counts else []
-    counts = ", ".join([*looked, *(f"{what} {count}" for what, count in facts.counts)])
-    yield line(f"audit against {facts.against}: {counts}")
-    yield from (line(finding, "red", label="! ") for finding in facts.findings[:LISTED])
-    if (more := facts.more + max(0, len(facts.findings) - LISTED)) > 0:
-        yield Text(f"and {more} more findings: scientist audit shows all", style="dim")
-    yield from (line(f"not audited: {left_out}", "dim") for left_out in facts.left_out[:LISTED])
-
-
-def removed_lines(removed: Sequence[Removed]) -> Iterator[Text]:
-    """What the guards took out, for a person to read."""
-    if removed:
-        yield Text(f"{len(removed)} passages were kept from the judge:", style="bold yellow")
-    yield from first([line(f"{one.kind}, {one.where}: {one.text[:300]}", "yellow", label="removed: ")
-                      for one in removed], LISTED)
-
-
-def _scores(found: Judgement) -> Iterator[Text | Table]:
-    if found.heuristic:
-        yield Text("HEURISTIC: counted from the record of the run; nobody read the paper", style="bold yellow")
-    yield table("dimension", "score", "reason", rows=(
-        *((one.check, "yes" if one.answer else "no", _ground(one.details, one.quote, one.quoted or not one.quote))
-          for one in found.checks),
-        *((one.dimension, f"{one.score}/{one.highest}", _ground(one.reason, one.quote, one.quoted))
-          for one in found.scores),
-        ("confidence", f"{found.confidence}/{found.most_confidence}", "")))
-    yield from (line(strength, "green", label="+ ") for strength in found.strengths)
-    yield from (line(weakness, "red", label="- ") for weakness in found.weaknesses)
-    given = [one.quoted for one in (*found.scores, *found.checks) if one.quote]
-    if not all(given):
-        yield Text(f"{given.count(False)} of {len(given)} quotes: {NOT_QUOTED}", style="bold red")
-
-
-def _shown(judgements: Sequence[Judgement]) -> Iterator[Text]:
-    """What the judges saw: once where all saw the same."""
-    whose: dict[tuple[str, ...], list[str]] = {}
-    for one in judgements:
-        pages = ", ".join(map(str, one.pages))
-        seen = (*([f"read: {one.coverage}"] if one.coverage else []), *([f"pages seen: {pages}"] if pages else []),
-                *(f"beside the paper: {exhibit}" for exhibit in one.exhibits),
-                *(f"not shown to the judge: {left_out}" for left_out in one.left_out))
-        whose.setdefault(seen, []).append(one.model)
-    for seen, models in whose.items():
-        head = [f"{', '.join(dict.fromkeys(models))}:"] if len(whose) > 1 else []
-        yield from (line(text, "dim") for text in [*head, *seen])
-
-
-def _ground(reason: str, quote: str, quoted: bool) -> Text:
-    """A reason and its quote, marked where it does not stand in the paper."""
-    mark = "" if quoted else f" ({NOT_QUOTED})"
-    quotation = f"\u201c{plain(quote)}\u201d" if quote else ""
-    return Text(f"{plain(reason)} ") + Text(quotation, style="dim") + Text(mark, style="bold red")

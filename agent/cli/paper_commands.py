@@ -59,6 +59,8 @@ class Judge(Command, to=app, work="agent.cli.judge:judge", settings=("model", "b
     code: Annotated[Path | None, Option(help="The folder of the paper's code. Nothing is executed.")] = None
     log: Annotated[Path | None, Option(help="A log of the experiments; its beginning and end are shown.")] = None
     results: Annotated[Path | None, Option(help="The paper's result files, for the audit.")] = None
+    view: Annotated[Literal["all", "paper"], Option(
+        help="What the judge sees: all that is there, or the paper alone as its reader does.")] = "all"
     pages: Annotated[int | None, Option(min=0, max=40, help="Pages shown as pictures to a vision model (8).")] = None
     json: AsJson = False
 
@@ -217,12 +219,15 @@ class BenchExpReview(Command, to=bench, name="exp-review", work="evals.expbench.
 
 
 class JudgeAgreement(Command, to=app, work="evals.agreement.command:judge_agreement", name="judge-agreement"):
-    """Compare a judge's scores with people's. Distances, rank correlation, bias and controls (docs/agreement.md)."""
+    """Compare a judge's scores with people's, or with what is known. Distances, rank correlation, bias and controls;
+    with --invented how well they tell invented results from measured ones, people or not (docs/agreement.md)."""
 
     human: Annotated[Path, Argument(
         metavar="HUMAN.csv", help="Columns: reviewer_id, model_name, workshop_name, one per dimension.")]
-    judge: Annotated[Path, Argument(
-        metavar="JUDGE.csv", help="Columns workshop_name, model_name and the same dimensions; one row per paper.")]
+    judge: Annotated[Path | None, Argument(
+        metavar="JUDGE.csv", help="Columns workshop_name, model_name and the same dimensions; a row per paper.")] = None
+    invented: Annotated[Path | None, Option(
+        metavar="TRUTH", help="Labels, CSV or JSON: name, honest. The judge's file may then stand alone.")] = None
     scale: Annotated[str, Option(metavar="LOWEST-HIGHEST", help="Range of the scores.")] = "1-10"
     dimensions: Annotated[str, Option(help="Such as clarity,overall; default: all in the human file.")] = ""
     plot: Annotated[Path | None, Option(help="Also draw a plot, as .png, .pdf or .svg.")] = None

@@ -8,7 +8,7 @@ from pydantic import Field
 from rich.table import Table
 from rich.text import Text
 
-from agent.cli.judge import NOT_QUOTED, removed_lines
+from agent.cli.judged import NOT_QUOTED, removed_lines
 from agent.cli.shown import line
 from inspector.text import dollars, plain
 from models.roles.ablations import AblatedPart, Remark, WantedAblation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 
@@ -11,7 +12,9 @@ from rich.text import Text
 
 from agent.cli.edge import DONE
 from agent.cli.paper_commands import JudgeAgreement
+from agent.cli.shown import answer, line, table
 from evals.agreement.figure import check_form, draw
+from evals.agreement.invented import Invented, invented
 from evals.agreement.measures import Interval, Test
 from evals.agreement.report import Agreement, DimensionAgreement, agreement
 from evals.agreement.scores import ScaleRange
@@ -25,16 +28,49 @@ def judge_agreement(asked: JudgeAgreement) -> int:
     plot, wanted = asked.plot, tuple(name for name in asked.dimensions.split(",") if name.strip())
     if plot is not None:
         check_form(plot)
+    told = None
+    if asked.invented is not None:
+        told = invented(asked.judge or asked.human, asked.invented, scale=_scale(asked.scale), dimensions=wanted)
+    if asked.judge is None:
+        return _answer_told(told, asked)
+    if told is not None and not asked.json:
+        answer(told, told_lines(told), json=False)
     found = agreement(asked.human, asked.judge, scale=_scale(asked.scale), dimensions=wanted)
     if plot is not None:
         draw(found, plot)
     if asked.json:
-        print(found.model_dump_json(indent=1))
+        beside = {} if told is None else {"invented": told.model_dump(mode="json")}
+        print(json.dumps(found.model_dump(mode="json") | beside, indent=1, ensure_ascii=False))
         return DONE
     show(found, Console())
     if plot is not None:
         print(f"drawn in {plot}")
     return DONE
+
+
+def _answer_told(told: Invented | None, asked: JudgeAgreement) -> int:
+    """The answer to the second question alone."""
+    if told is None:
+        raise WrongUse("Missing argument 'JUDGE.csv': give the judge's scores after the humans', or labels with "
+                       "--invented TRUTH")
+    if asked.plot is not None:
+        raise WrongUse("--plot draws a judge beside people: give HUMAN.csv and JUDGE.csv")
+    answer(told, told_lines(told), json=asked.json)
+    return DONE
+
+
+def told_lines(told: Invented) -> Iterator[Text | Table]:
+    """How well each figure tells invented papers from measured ones, beside always saying the same."""
+    yield line(f"{told.judge} against the labels in {told.truth}: {told.papers} papers")
+    yield from (line(one, label="warning: ") for one in told.warnings)
+    yield table("figure", "AUROC", "95 %", "p", "called invented", "recall", "false alarms", "right", rows=(
+        (*((one.figure, _four(one.auroc), "-" if one.interval is None else "{:.2f}..{:.2f}".format(*one.interval),
+            _four(one.p)) if first else ("",) * 4), cut.said, str(cut.recall), str(cut.false_alarms), str(cut.right))
+        for one in told.figures for first, cut in zip((True, *[False] * len(one.cuts)), one.cuts, strict=False)))
+    for one in told.figures:
+        yield line(f"{one.invented} of {one.papers} papers are invented; always saying the same is right in "
+                   f"{one.constant:.2f} of them", label=f"{plain(one.figure)}: ")
+        yield from (line(finding, label=f"{plain(one.figure)}: ") for finding in one.findings)
 
 
 def _scale(text: str) -> ScaleRange:
@@ -51,16 +87,17 @@ def show(found: Agreement, console: Console) -> None:
         f"{plain(found.judge)} against {plain(found.humans)}: {found.papers} papers, {found.reviews} reviews by "
         f"{found.reviewers} people; human-human: {found.paired} papers with {found.usual} reviews each"),
         soft_wrap=True)
-    for line in found.warnings:
-        console.print(Text(f"warning: {plain(line)}", style="yellow"), soft_wrap=True)
-    for title, table in _tables(found):
+    for warning in found.warnings:
+        console.print(Text(f"warning: {plain(warning)}", style="yellow"), soft_wrap=True)
+    for title, shown in _tables(found):
         console.print()
         console.print(Text(title, style="bold"), soft_wrap=True)
-        console.print(table)
+        console.print(shown)
     console.print()
     for one in found.dimensions:
-        for line in one.findings:
-            console.print(Text(f"{plain(one.dimension)}: ", style="bold") + Text(line, style="yellow"), soft_wrap=True)
+        for finding in one.findings:
+            console.print(Text(f"{plain(one.dimension)}: ", style="bold") + Text(finding, style="yellow"),
+                          soft_wrap=True)
         if not one.findings:
             console.print(Text(f"{plain(one.dimension)}: ", style="bold") + Text(
                 "the judge is about as near to people as people are, nearer than every control"), soft_wrap=True)
@@ -88,13 +125,13 @@ def _tables(found: Agreement) -> Iterator[tuple[str, Table]]:
 def _table(
     columns: tuple[str, ...], found: Agreement, row: Callable[[DimensionAgreement], tuple[str, ...]]
 ) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="bold")
-    table.add_column("dimension")
+    made = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="bold")
+    made.add_column("dimension")
     for name in columns:
-        table.add_column(name, no_wrap=True, justify="right")
+        made.add_column(name, no_wrap=True, justify="right")
     for one in found.dimensions:
-        table.add_row(plain(one.dimension), *row(one))
-    return table
+        made.add_row(plain(one.dimension), *row(one))
+    return made
 
 
 def _passing(one: DimensionAgreement) -> str:

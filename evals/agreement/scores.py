@@ -97,7 +97,7 @@ class Table:
 
 def read_humans(path: Path, scale: ScaleRange, dimensions: tuple[str, ...] = ()) -> tuple[Review, ...]:
     """The human reviews of a file, in its order. Raises `TableError`."""
-    table = _table(path)
+    table = read_table(path)
     table.need(REVIEWER, SYSTEM, TASK)
     wanted = dimensions or tuple(name for name in table.columns if name not in (REVIEWER, SYSTEM, TASK))
     if not wanted:
@@ -108,7 +108,7 @@ def read_humans(path: Path, scale: ScaleRange, dimensions: tuple[str, ...] = ())
 
 def read_judge(path: Path, scale: ScaleRange, dimensions: tuple[str, ...]) -> dict[PaperName, Review]:
     """The judge's scores by paper, for these dimensions. Raises `TableError`, also where a paper has two rows."""
-    table = _table(path)
+    table = read_table(path)
     table.need(SYSTEM, TASK, *dimensions)
     found: dict[PaperName, Review] = {}
     for row, cells in table.rows:
@@ -125,7 +125,8 @@ def named(text: str) -> str:
     return "_".join(text.replace("-", " ").replace("_", " ").casefold().split())
 
 
-def _table(path: Path) -> Table:
+def read_table(path: Path) -> Table:
+    """The table in a CSV file. Raises `TableError`."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise TableError(f"{path} is larger than {MOST_BYTES // 10**6} MB: give the scores alone")

@@ -33,8 +33,9 @@ from record.fold.state import RunState
 from record.folder import RunFolder, write_file
 from record.log import MemoryLog
 from record.nouns.idea import read_idea
+from record.nouns.papers import JUDGING
 from record.reading import RecordError, is_run, read_events, read_state
-from review.judge import Case, code_exhibit, file_exhibit, guarded, judged, read_paper, rubric_called
+from review.judge import Case, code_exhibit, file_exhibit, guarded, judged, read_paper, rubric_called, screened
 from stages.ideation.ideas import Step, idea_text, ideas_of
 from stages.judging import case_of
 
@@ -79,7 +80,7 @@ class Makers:
         """A run of the idea, to the end of its paper; the report on its experiments is `experiment/report.md`."""
         state = self._run(folder)
         best = winner(state)
-        took = state.usage_without(*PAPER_ROLES, "judge")
+        took = state.usage_without(*PAPER_ROLES, *JUDGING)
         seconds = round(state.active_seconds - took_by(state, PAPER_ROLES).seconds, 1)
         if best is None or not paper_claims(state):
             ended = state.ended.reason if state.ended else ""
@@ -177,8 +178,9 @@ class StepJudge:
         """The judgement. Raises `ModelError`, `JudgeError`, `TexError`."""
         log = MemoryLog()
         models = open_model(self.settings, log)
-        case = asyncio.run(_case(step, folder, outcome))
-        judgement = asyncio.run(judged(case, models.at(0, 0), model=models.name_of(JUDGE)))
+        client = models.at(0, 0)
+        case = asyncio.run(screened(asyncio.run(_case(step, folder, outcome)), client))
+        judgement = asyncio.run(judged(case, client, model=models.name_of(JUDGE)))
         return Scoring(judgement=judgement, state="done", took=log.state.total)
 
 

@@ -16,6 +16,7 @@ from evals.expbench import scores
 from evals.expbench.facts import facts_of, monitor
 from evals.expbench.scores import Items, Judged
 from evals.expbench.tasks import PathRefused, design_items, repository_path
+from evals.shares import wilson
 from stages.repository.stated import Claim, bound, held, standing
 
 Case = Mapping[str, Any]
@@ -78,7 +79,7 @@ def _bound(case: Case) -> Any:
 
 
 def _wilson(case: Case) -> Any:
-    found = scores.wilson(case["k"], case["n"])
+    found = wilson(case["k"], case["n"])
     return {"interval": None if found is None else list(found)}
 
 

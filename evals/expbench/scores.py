@@ -10,12 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
-from math import floor, sqrt
+from math import floor
 from statistics import stdev
 from typing import Literal, NamedTuple
 
-Z = 1.959964
-"""Of a 95 % interval."""
 NAMES = ("D", "I", "E", "I·E", "C", "C·D", "All", "All·E")
 EXECUTED = ("E", "I·E", "All·E")
 """Means over the tasks that were executed."""
@@ -170,15 +168,6 @@ def rank(agents: Mapping[str, Iterable[Judged]]) -> list[str]:
                      for key in ("All·E", "C", "All", "D")), name
 
     return sorted(found, key=order)
-
-
-def wilson(k: int, n: int) -> tuple[float, float] | None:
-    """The 95 % interval of a share; None of nothing. Source: Wilson 1927."""
-    if not n:
-        return None
-    share, z = k / n, Z * Z / n
-    middle, half = (share + z / 2) / (1 + z), Z * sqrt(share * (1 - share) / n + z / (4 * n)) / (1 + z)
-    return round(max(0.0, middle - half), 3), round(min(1.0, middle + half), 3)
 
 
 def numbers(values: Sequence[float | None]) -> dict[str, float | int | None]:

@@ -12,6 +12,7 @@ from pydantic import Field
 from evals.expbench import scores as scoring
 from evals.expbench.evaluating import STEPS, Evaluated
 from evals.expbench.tasks import Task
+from evals.shares import wilson
 from record.nouns.frozen import Frozen
 
 SHARES = frozenset(scoring.NAMES) - {"D", "I"}
@@ -129,7 +130,7 @@ def hidden_by(steps: Sequence[str]) -> set[str]:
 def cell(mean: scoring.Mean, *, share: bool) -> Cell:
     interval = None
     if share and mean.exact is not None and mean.n:
-        found = scoring.wilson(round(float(mean.exact * mean.n)), mean.n)
+        found = wilson(round(float(mean.exact * mean.n)), mean.n)
         interval = None if found is None else (round(100 * found[0], 1), round(100 * found[1], 1))
     return Cell(percent=mean.percent, n=mean.n, interval=interval)
 

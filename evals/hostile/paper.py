@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +33,14 @@ class Attack:
     attack: str
     preamble: str = ""
     held_out: bool = False
+
+
+def interleaved(passages: Sequence[str]) -> str:
+    """The paper in Markdown with these passages as paragraphs, each between sentences of its own."""
+    sentences = re.findall(r"[^.]+(?:\.\d[^.]*)*\.", BODY + END)
+    parts = [f"{sentences[at % len(sentences)].strip()}\n\n{passage}" for at, passage in enumerate(passages)]
+    return f"# Smoothing small networks\n\n## Introduction\n\n{BODY}\n\n## Results\n\n" + "\n\n".join(
+        parts) + f"\n\n## Conclusion\n\n{END}\n"
 
 
 async def written(one: Attack, folder: Path) -> Path:

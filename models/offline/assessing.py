@@ -1,7 +1,7 @@
 """Role `judge`: a heuristic over the facts of a run's record, so that a run's last step can be shown without a model.
 
-Nobody reads the paper here, and every answer says so; `prefer` is refused. Only the bundled rubric's
-dimensions are known, and only runs of ours have facts; anything else is refused with `CatalogueError`.
+Nobody reads the paper here, also not for role `influence`, and every answer says so; `prefer` is refused. Only the
+bundled rubric's dimensions are known, and only runs of ours have facts; anything else is refused with `CatalogueError`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Never
 
 from models.errors import CatalogueError
+from models.roles.influence import Influence, InfluenceInputs
 from models.roles.judge import JudgeAnswer, JudgeInputs, PreferInputs, RecordFacts, answer_type
 
 CONFIGURE = (
@@ -56,9 +57,15 @@ def judge(inputs: JudgeInputs) -> JudgeAnswer:
     for one in rubric.dimensions:
         score, reason = SCORES[one.name](facts)
         scores[one.name] = {"score": score, "reason": reason, "quote": quote(inputs.paper, WORDS[one.name])}
+    figures = {"text_alone": _text_alone(facts), "results": _results(facts, inputs.paper)} if rubric.results else {}
     return answer_type(rubric).model_validate({
         "strengths": _strengths(facts), "weaknesses": _weaknesses(facts), "scores": scores, "heuristic": True,
-        "confidence": rubric.confidence.lowest})
+        "confidence": rubric.confidence.lowest, **figures})
+
+
+def influence(_: InfluenceInputs) -> Influence:
+    """No passage, since nobody reads them; the answer says so."""
+    return Influence(unread=True)
 
 
 def prefer(inputs: PreferInputs) -> Never:
@@ -117,6 +124,21 @@ def overall(facts: RecordFacts) -> tuple[int, str]:
     parts = {name: SCORES[name](facts)[0] for name in ("clarity", "novelty", "soundness", "significance")}
     score = min(sum(parts.values()) // len(parts), parts["soundness"] + 1)
     return max(1, score), f"{PREFIX}mean of {', '.join(f'{name} {one}' for name, one in parts.items())}, rounded down"
+
+
+def _text_alone(facts: RecordFacts) -> dict[str, object]:
+    """Clarity, which alone is counted over the text."""
+    score, reason = clarity(facts)
+    return {"score": score, "reason": reason}
+
+
+def _results(facts: RecordFacts, paper: str) -> dict[str, object]:
+    """Measured where the program computed every value; whatever the code alone vouches for, a count cannot tell."""
+    grades = dict(facts.grades)
+    if not facts.released or not grades or "logged" in grades:
+        return {"details": f"{PREFIX}{grades.get('logged', 0)} values are the code's own word", "answer": "cannot tell"}
+    return {"details": f"{PREFIX}the program computed {sum(grades.values())} values from what the code handed in",
+            "quote": quote(paper, WORDS["soundness"]), "answer": "measured"}
 
 
 SCORES: dict[str, Callable[[RecordFacts], tuple[int, str]]] = {

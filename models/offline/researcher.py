@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from models.backend import ModelRequest, OneModel, Reply
 from models.errors import CatalogueError
-from models.offline.assessing import judge, prefer
+from models.offline.assessing import influence, judge, prefer
 from models.offline.citing import cite_ask, cite_select
 from models.offline.coding import code
 from models.offline.ideating import digest, idea, idea_of, idea_reflect, proposal, related_work
@@ -32,7 +32,7 @@ NAME = "offline"
 ANSWERS: dict[str, Callable[[Any], BaseModel]] = {
     "plan": plan, "code": code, "plot": plot, "vision": vision, "feedback": feedback, "compare": compare,
     "summary": summary, "figures": figures, "outline": outlined, "write": sections, "reflect": reflect, "scope": scope,
-    "judge": judge,
+    "judge": judge, "influence": influence,
     "figure_review": figure_review, "ablation_plan": ablation_plan, "missing_ablations": missing_ablations,
     "cite_ask": cite_ask, "cite_select": cite_select,
     "idea": idea, "idea_reflect": idea_reflect, "related_work": related_work, "proposal": proposal, "idea_of": idea_of,

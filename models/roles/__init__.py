@@ -11,6 +11,7 @@ from models.roles.coding import CODE
 from models.roles.extracting import PAPER_QUESTIONS, QUESTION_SCRIPTS, SCRIPT_STEPS
 from models.roles.figures import FIGURE_REVIEW, FIGURES, PLOT, VISION
 from models.roles.ideation import DIGEST, IDEA, IDEA_OF, IDEA_REFLECT, PROPOSAL, RELATED_WORK
+from models.roles.influence import INFLUENCE
 from models.roles.judge import JUDGE, PREFER
 from models.roles.patching import ARM_PATCH
 from models.roles.planning import ABLATION_PLAN, MISSING_ABLATIONS, PLAN, REPOSITORY_PLAN
@@ -28,4 +29,4 @@ ROLES: Mapping[str, AnyRole] = {role.name: role for role in (
     ARM_PATCH, REPOSITORY_PLAN, PAPER_ABLATIONS, ABLATION_MATCH, REVIEW_REQUESTS, REQUEST_MATCH,
     ANSWER_DESIGN, ANSWER_CHANGE, ANSWER_CONCLUSION, ANSWER_CONDUCT,
     QUESTION_DESIGN, QUESTION_CODE, QUESTION_CONCLUSION,
-    PAPER_QUESTIONS, QUESTION_SCRIPTS, SCRIPT_STEPS)}
+    PAPER_QUESTIONS, QUESTION_SCRIPTS, SCRIPT_STEPS, INFLUENCE)}

@@ -11,12 +11,12 @@ import itertools
 import keyword
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, create_model, field_validator
+from pydantic import Field, create_model, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from models.roles.role import Role
 from record.nouns.frozen import Frozen
-from record.nouns.papers import AuditFacts
+from record.nouns.papers import AuditFacts, Origin
 
 ExhibitKind = Literal["task", "code", "log"]
 
@@ -144,6 +144,20 @@ class Rubric(Frozen):
     checks: tuple[Check, ...] = Field(default=(), max_length=4)
     dimensions: tuple[Dimension, ...] = Field(min_length=1, max_length=MOST_DIMENSIONS)
     confidence: Scale
+    results: bool = Field(default=False, description="whether it is also asked how the results came about, and what "
+                                                     "the text alone is worth, on the scale of `overall`")
+
+    @model_validator(mode="after")
+    def _has_overall(self) -> Rubric:
+        if self.results and self.overall is None:
+            raise ValueError("results = true asks for a second score on the scale of 'overall', and there is no "
+                             "[dimensions.overall]")
+        return self
+
+    @property
+    def overall(self) -> Dimension | None:
+        """The dimension of that name."""
+        return next((one for one in self.dimensions if one.name == "overall"), None)
 
     @field_validator("dimensions", "checks")
     @classmethod
@@ -196,10 +210,14 @@ class JudgeInputs(Frozen):
     pages: Pages | None = Field(default=None, description="pages that go with the question as pictures")
 
 
+LEAST_QUOTE = 12
+"""Characters of a quote: less stands in any paper."""
+
+
 class Score(Frozen):
     """A score and what it rests on. `answer_type` adds the field `score`, last: the ground comes before the number."""
 
-    quote: str = Field(min_length=12, max_length=600, description=(
+    quote: str = Field(min_length=LEAST_QUOTE, max_length=600, description=(
         "a passage of up to thirty words that supports the score, copied word for word from the paper"))
     reason: str = Field(min_length=1, max_length=3000, description="why this score and not the next higher one")
 
@@ -221,6 +239,30 @@ class Checks(Frozen):
     """One `Answer` a question; `answer_type` adds them."""
 
 
+class AloneAnswer(Frozen):
+    """What the text is worth by itself. `answer_type` adds the field `score`, last."""
+
+    reason: str = Field(min_length=1, max_length=3000, description=(
+        "what a reader who has the paper and nothing else would say of it"))
+
+
+class ResultsAnswer(Frozen):
+    """How the results came about, and what that rests on."""
+
+    details: str = Field(min_length=1, max_length=3000, description="what ran, what it computed, and how you know")
+    quote: str = Field(default="", max_length=600, description=(
+        "one passage of what you were shown (facts, log, code or paper), copied word for word; empty if you cannot "
+        "tell"))
+    answer: Origin
+
+    @model_validator(mode="after")
+    def _with_ground(self) -> ResultsAnswer:
+        if self.answer != "cannot tell" and len(self.quote.strip()) < LEAST_QUOTE:
+            raise ValueError(f"{self.answer!r} needs a quote of at least {LEAST_QUOTE} characters; without one the "
+                             "answer is 'cannot tell'")
+        return self
+
+
 Remark = Annotated[str, Field(min_length=1, max_length=2000)]
 
 
@@ -229,6 +271,8 @@ class JudgeAnswer(Frozen):
 
     strengths: tuple[Remark, ...] = Field(min_length=1, max_length=12)
     weaknesses: tuple[Remark, ...] = Field(min_length=1, max_length=12)
+    text_alone: SkipJsonSchema[AloneAnswer | None] = Field(default=None, description="asked for with `results`")
+    results: SkipJsonSchema[ResultsAnswer | None] = Field(default=None, description="asked for where the rubric does")
     checks: SkipJsonSchema[Checks] = Field(default=Checks(), description="asked for where the rubric has questions")
     scores: Scores
     confidence: int = Field(description="in the overall judgement")
@@ -253,6 +297,10 @@ def _answer_type(text: str) -> type[JudgeAnswer]:
     asked: dict[str, Any] = {one.name: (Answer, Field(description=" ".join(one.questions))) for one in rubric.checks}
     more: dict[str, Any] = (
         {"checks": (create_model("RubricChecks", __base__=Checks, **asked), ...)} if asked else {})
+    if rubric.results and (of := rubric.overall) is not None:
+        alone = create_model("TextAlone", __base__=AloneAnswer,
+                             score=(Annotated[int, Field(ge=of.lowest, le=of.highest)], ...))
+        more |= {"text_alone": (alone, ...), "results": (ResultsAnswer, ...)}
     confidence = Annotated[int, Field(ge=rubric.confidence.lowest, le=rubric.confidence.highest)]
     return create_model(
         "Judgement", __base__=JudgeAnswer, scores=(scores, ...), confidence=(confidence, ...), **more)

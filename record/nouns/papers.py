@@ -119,6 +119,8 @@ class CheckedEntry(Frozen):
 
 
 RemovedKind = Literal["hidden", "comment", "instruction", "encoded"]
+JUDGING = ("influence", "judge")
+"""The roles of a run's last step, after the release: what they cost is in no paper."""
 
 
 class Removed(Frozen):
@@ -128,12 +130,15 @@ class Removed(Frozen):
     where: str
     text: str
     characters: int
+    by: Literal["pattern", "reader"] = Field(default="pattern", description="reader: a model that read for it")
 
 
 class AuditFacts(Frozen):
     """What a program found on a paper, without an opinion on it; shown beside the scores, and to the judge."""
 
     against: str = Field(description="what the paper was held against: its record, its result files, or itself")
+    provenance: tuple[str, ...] = Field(
+        default=(), description="what was executed, and where the numbers come from, a line each")
     numbers: int = Field(default=0, description="numbers of the paper that were looked at")
     counts: tuple[tuple[str, int], ...] = Field(default=(), description="what was counted, and how many")
     findings: tuple[str, ...] = Field(default=(), description="what speaks against the paper, a line each")
@@ -163,6 +168,31 @@ class CheckResult(Frozen):
     quoted: bool = Field(default=False, description="whether the passage stands in the paper")
 
 
+Origin = Literal["measured", "invented", "cannot tell"]
+"""How the numbers that carry a paper's claims came about."""
+View = Literal["all", "paper"]
+"""What a judge is shown: whatever there is, or what a reader of the paper has."""
+
+
+class TextAlone(Frozen):
+    """What a judge gives the text by itself, whatever else it was shown; on the scale of `overall`."""
+
+    score: int
+    lowest: int
+    highest: int
+    reason: str
+
+
+class Results(Frozen):
+    """What a judge says of how the results came about."""
+
+    answer: Origin
+    details: str
+    quote: str = ""
+    quoted: bool = Field(default=False, description="whether the passage stands in what the judge was shown")
+    where: str = Field(default="", description="in which of it: paper, code, log, task, audit or record")
+
+
 class Judgement(Frozen):
     """A paper judged by a rubric. Every score was given by the judge; none was filled in."""
 
@@ -173,8 +203,11 @@ class Judgement(Frozen):
     model: str
     heuristic: bool = Field(default=False, description="counted from the record; nobody read the paper")
     scores: tuple[DimensionScore, ...] = Field(min_length=1)
+    text_alone: TextAlone | None = Field(default=None, description="None: the rubric does not ask for it")
+    results: Results | None = Field(default=None, description="None: the rubric does not ask for it")
     confidence: int
     most_confidence: int
+    view: View = "all"
     strengths: tuple[str, ...] = ()
     weaknesses: tuple[str, ...] = ()
     left_out: tuple[str, ...] = Field(default=(), description="what the judge was not shown of the paper")
@@ -190,6 +223,9 @@ class Judgement(Frozen):
     def line(self) -> str:
         """The scores in one line, a heuristic labelled so."""
         line = ", ".join(f"{one.dimension} {one.score}/{one.highest}" for one in self.scores)
+        if self.text_alone is not None:
+            line += f"; text alone {self.text_alone.score}/{self.text_alone.highest}"
+        line += f"; results: {self.results.answer}" if self.results is not None else ""
         line += f"; confidence {self.confidence}/{self.most_confidence}"
         line += "".join(f"; {one.check}: {'yes' if one.answer else 'no'}" for one in self.checks)
         if unquoted := sum(not one.quoted for one in self.scores):
@@ -238,11 +274,22 @@ class Panel(Frozen):
     warnings: tuple[str, ...] = ()
 
 
+TEXT_ALONE = "text alone"
+"""How the score of the text by itself is called among the dimensions."""
+
+
+def _figures(judgement: Judgement) -> tuple[DimensionScore, ...]:
+    """The scores of a judgement, with that of the text alone."""
+    one = judgement.text_alone
+    return judgement.scores if one is None else (*judgement.scores, DimensionScore(
+        dimension=TEXT_ALONE, quote="", quoted=False, **one.model_dump()))
+
+
 def spreads(judgements: Sequence[Judgement]) -> tuple[Spread, ...]:
-    """Each dimension over judgements by one rubric."""
+    """Each dimension over judgements by one rubric, the text alone last."""
     given = [one for one in judgements if not one.heuristic]
     found: list[Spread] = []
-    for of, *others in zip(*(judgement.scores for judgement in given), strict=False):
+    for of, *others in zip(*map(_figures, given), strict=False):
         scores = (of.score, *(one.score for one in others))
         reach = max(scores) - min(scores)
         enough = max(1, -(-DISAGREE * (of.highest - of.lowest) // 9))

@@ -1,17 +1,19 @@
 """Judges: a finished paper scored by a rubric, with a reason and a checked quote for every score.
 
 `judged` is one judgement: a `Case` is put together from a paper that the guards went over, a rubric and what the paper
-is held against. `panel` asks several judges. docs/judge.md says what a judgement is worth.
+is held against, and `screened` by a model. `panel` asks several judges. docs/judge.md says what a judgement is worth.
 """
 
-from review.judge.exhibits import code_exhibit, facts_of, file_exhibit, pictures
+from review.judge.code import code_exhibit
+from review.judge.exhibits import facts_of, file_exhibit, pictures
 from review.judge.guards import Guarded, guarded
 from review.judge.judge import Case, Member, family_warnings, judged, judgement, panel, question, without_pictures
 from review.judge.reader import JudgeError, Paper, PaperError, RubricError, read_paper
 from review.judge.rubric import bundled, read_rubric, rubric_called
+from review.judge.screening import screened
 
 __all__ = [
     "Case", "Guarded", "JudgeError", "Member", "Paper", "PaperError", "RubricError", "bundled", "code_exhibit",
     "facts_of", "family_warnings", "file_exhibit", "guarded", "judged", "judgement", "panel", "pictures", "question",
-    "read_paper", "read_rubric", "rubric_called", "without_pictures",
+    "read_paper", "read_rubric", "rubric_called", "screened", "without_pictures",
 ]

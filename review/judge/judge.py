@@ -15,8 +15,21 @@ from dataclasses import dataclass, replace
 from models.client import ModelClient, Models
 from models.errors import ImagesRefused, ModelError
 from models.naming import alike, family
+from models.render import render
 from models.roles.judge import JUDGE, JudgeAnswer, JudgeInputs, RecordFacts, Rubric
-from record.nouns.papers import AuditFacts, CheckResult, DimensionScore, Judgement, Missing, Panel, Removed, spreads
+from record.nouns.papers import (
+    AuditFacts,
+    CheckResult,
+    DimensionScore,
+    Judgement,
+    Missing,
+    Panel,
+    Removed,
+    Results,
+    TextAlone,
+    View,
+    spreads,
+)
 from review.judge.exhibits import GuardedExhibit, Pictures, exhibit_lines
 from review.judge.guards import Guarded
 from review.judge.quotes import stands_in
@@ -39,6 +52,7 @@ class Case:
     audit: AuditFacts | None = None
     exhibits: tuple[GuardedExhibit, ...] = ()
     pictures: Pictures | None = None
+    view: View = "all"
 
     @property
     def removed(self) -> tuple[Removed, ...]:
@@ -67,7 +81,7 @@ async def judged(case: Case, client: ModelClient, *, model: str) -> Judgement:
         if rest > 0:
             withheld.append(f"pictures of {rest} more pages")
     return plain.model_copy(update={
-        "removed": case.removed, "audit": case.audit,
+        "removed": case.removed, "audit": case.audit, "view": case.view,
         "coverage": "" if inputs.left_out else f"all {paper.characters} characters shown",
         "left_out": (*plain.left_out, *case.guarded.not_looked_at, *withheld),
         "pages": inputs.pages.shown if inputs.pages and images else (), "exhibits": exhibit_lines(case.exhibits)})
@@ -99,9 +113,31 @@ def judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, name: s
         for one in rubric.checks for given in [getattr(answer.checks, one.name)])
     return Judgement(
         paper=name, paper_sha256=paper.sha256, rubric=rubric.name, rubric_sha256=sha256_of(rubric), model=model,
-        heuristic=answer.heuristic, scores=scores, confidence=answer.confidence,
+        heuristic=answer.heuristic, scores=scores, text_alone=_text_alone(answer, rubric),
+        results=_results(answer, paper, inputs), confidence=answer.confidence,
         most_confidence=rubric.confidence.highest, strengths=answer.strengths, weaknesses=answer.weaknesses,
         left_out=inputs.left_out, checks=checks)
+
+
+def _text_alone(answer: JudgeAnswer, rubric: Rubric) -> TextAlone | None:
+    if answer.text_alone is None or (of := rubric.overall) is None:
+        return None
+    return TextAlone(lowest=of.lowest, highest=of.highest, **answer.text_alone.model_dump())
+
+
+def _results(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs) -> Results | None:
+    """What the judge says of the results, its quote looked up in everything that it was shown."""
+    if answer.results is None:
+        return None
+    given, audit = answer.results, inputs.audit
+    shown = [(one.kind, one.text) for one in inputs.exhibits]
+    if audit is not None:
+        shown.append(("audit", "\n".join((*audit.provenance, *audit.findings))))
+    shown.append(("paper", paper.text))
+    if inputs.facts is not None:
+        shown.append(("record", render(JUDGE, inputs).user))
+    places = [where for where, text in shown if given.quote and stands_in(given.quote, text)]
+    return Results(quoted=bool(places), where=places[0] if places else "", **given.model_dump())
 
 
 @dataclass(frozen=True)

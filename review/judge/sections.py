@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from models.cutting import middle, oneline
+from models.cutting import mark, middle, oneline
 
 LEAST = 800
 """Characters below which a section is not worth cutting: it is left out as a whole."""
@@ -153,7 +153,7 @@ def _shown(sections: Sequence[PaperSection], allowed: Sequence[int]) -> Iterator
     for skip, run in groupby(zip(sections, allowed, strict=True), key=lambda one: bool(one[0].text and not one[1])):
         if skip:
             lengths = [len(section.text) for section, _ in run]
-            yield f"[... {len(lengths)} sections of {sum(lengths)} characters left out here ...]"
+            yield mark(f"{len(lengths)} sections of {sum(lengths)} characters left out here")
             continue
         for section, share in run:
             title = f"## {oneline(section.title, 160)}\n\n" if section.title else ""

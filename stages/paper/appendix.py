@@ -34,6 +34,7 @@ from record.fold.state import RunState
 from record.nouns.data import Grade
 from record.nouns.decisions import Compare
 from record.nouns.nodes import STAGES, Node, changed, retries
+from record.nouns.papers import JUDGING
 from stages.paper.effort import effort_context
 from stages.paper.latex import longtable, recorded, recorded_row, rendered, short, words
 from stages.paper.registered import in_full
@@ -75,8 +76,8 @@ def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "", f
     for one in differences:
         if one.over_examples is not None and one.over_examples.reason:
             without_interval.setdefault(one.over_examples.reason, {})[f"{words(one.name)} on {one.dataset}"] = None
-    usage = sorted((role, one) for role, one in state.usage.items() if role != "judge")  # it comes after the paper
-    total = state.usage_without("judge")
+    usage = sorted((role, one) for role, one in state.usage.items() if role not in JUDGING)  # it comes after the paper
+    total = state.usage_without(*JUDGING)
     settings, unset = _settings(state)
     metric = state.data_plan.primary if state.data_plan is not None else None
 

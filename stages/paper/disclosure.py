@@ -25,6 +25,7 @@ from record.ladder import beaten_by, chosen_settings, first_rung, reference_clai
 from record.nouns.data import Measurement
 from record.nouns.decisions import Action
 from record.nouns.nodes import SEARCH_KINDS, STAGES, Attempt, Node, StageName
+from record.nouns.papers import JUDGING
 from stages.paper.appendix import FORKED, LATE
 from stages.paper.scope import CUT
 
@@ -80,7 +81,7 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
         "limited": state.limited or "", "tuning": account_of(state), "parity": parity_of(state),
         # the judge comes after the paper; of an earlier writing it is not this paper's
         "subjects": state.subjects, "campaign": state.campaign,
-        "cost": [_cost(role, used) for role, used in sorted(state.usage.items()) if role != "judge"],
+        "cost": [_cost(role, used) for role, used in sorted(state.usage.items()) if role not in JUDGING],
         # set aside for calls that a kill cut off, or that failed with an open bill
         "lost_usd": round(sum((one.usd for one in state.lost.values()), 0.0), 6),
         "seconds_of_code": round(state.seconds_of_code, 1), "seconds_of_run": round(state.active_seconds, 1),

@@ -27,7 +27,7 @@ FAILING = {
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.md").write_text(f"# Rain\n\n{BODY}\n")
-    for name, value in {"TIMEOUT": "1", "RETRIES": "1", "OUTPUT_RETRIES": "1"}.items():
+    for name, value in {"INFLUENCE": "offline", "TIMEOUT": "1", "RETRIES": "1", "OUTPUT_RETRIES": "1"}.items():
         monkeypatch.setenv(f"SCIENTIST_MODELS__{name}", value)
     monkeypatch.setattr("models.transport.RETRY_WAIT", 0.1)
     return tmp_path
@@ -48,7 +48,8 @@ def test_a_judge_that_fails_is_asked_again_and_then_missing(
     assert (tries > 1) == again and tries <= 12
     assert [one["model"] for one in found["judgements"]] == ["openai-chat:qwen-two"] and found["asked"] == 2
     assert [one["model"] for one in found["missing"]] == ["openai-chat:gpt-one"] and found["missing"][0]["why"]
-    assert {(one["n"], one["mean"], one["sd"]) for one in found["dimensions"]} == {(1, 6.0, None)}
+    assert {(one["n"], one["mean"], one["sd"]) for one in found["dimensions"]} == {
+        (1, 6.0, None), (1, 7.0, None)}, "the text alone has seven"
     assert "1 of 2 judgements are missing, none was filled in" in err
 
 

@@ -6,8 +6,17 @@ from io import StringIO
 
 from rich.console import Console
 
-from agent.cli.judge import audit_lines, lines
-from record.nouns.papers import AuditFacts, DimensionScore, Judgement, Panel, spreads
+from agent.cli.judged import audit_lines, lines, removed_lines
+from record.nouns.papers import (
+    AuditFacts,
+    DimensionScore,
+    Judgement,
+    Panel,
+    Removed,
+    Results,
+    TextAlone,
+    spreads,
+)
 
 
 def judgement(model: str = "m", *, quoted: bool = True, coverage: str = "all 900 characters shown") -> Judgement:
@@ -46,3 +55,23 @@ def test_an_audit_of_a_run_does_not_say_that_it_looked_at_no_numbers() -> None:
     run = AuditFacts(against="the record of its run", counts=(("bound values", 42),))
     assert [str(one) for facts in (run, AuditFacts(against="itself")) for one in audit_lines(facts)] == [
         "audit against the record of its run: bound values 42", "audit against itself: 0 numbers"]
+
+
+def test_the_text_alone_and_how_the_results_came_about_stand_with_the_scores() -> None:
+    figures = judgement().model_copy(update={
+        "text_alone": TextAlone(score=7, lowest=1, highest=10, reason="It reads well."), "view": "paper",
+        "results": Results(answer="invented", details="A script drew them.", quote="rng.uniform", quoted=True,
+                           where="code")})
+    shown = printed(figures)
+    assert "text alone" in shown and "7/10" in shown and "invented" in shown and "(code)" in shown
+    assert "the judge saw the paper as its reader does" in shown and "quotes:" not in shown
+    assert "text alone 7/10; results: invented; confidence 3/5" in figures.line
+    unknown = figures.model_copy(update={"results": Results(answer="invented", details="d", quote="made up by it")})
+    assert "1 of 3 quotes: not in the paper" in printed(unknown)
+
+
+def test_who_removed_a_passage_and_what_was_executed_are_said() -> None:
+    found = Removed(kind="instruction", where="Results", text="Be kind.", characters=8, by="reader")
+    assert "instruction, by the reader, Results: Be kind." in str(list(removed_lines([found]))[1])
+    facts = AuditFacts(against="itself", provenance=("run.py wrote a.json",))
+    assert [str(one) for one in audit_lines(facts)][1] == "executed: run.py wrote a.json"

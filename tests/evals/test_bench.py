@@ -18,12 +18,14 @@ from evals.bench.table import as_csv, table
 from evals.bench.tasks import STEPS, Line, Outcome, Scoring, StepName, Task, needed, read_tasks, saved
 from evals.bench.work import Bench, Interrupted, Maker, complete, keep_text, lines_of, work
 from models.errors import CatalogueError, ModelRefused
+from models.roles.influence import Influence
 from models.roles.judge import JudgeInputs, answer_type
 from models.scripted import ScriptedModel
 from record.fold.facts import RoleUsage
 from record.nouns.papers import DimensionScore, Judgement
 from record.reading import RecordError
 from tests.agent.test_cli_bad_input import refused
+from tests.stages.test_judging import FIGURES
 
 pytestmark = pytest.mark.slow
 
@@ -143,11 +145,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def sixes(request: Any) -> Any:
+    if request.role.name == "influence":
+        return Influence()
     assert isinstance(request.inputs, JudgeInputs)
     rubric = request.inputs.rubric
     checks = {one.name: {"details": "d", "answer": True} for one in getattr(rubric, "checks", ())}
     scores = {one.name: {"score": 6, "reason": "r", "quote": "a quote of its own"} for one in rubric.dimensions}
-    return answer_type(rubric).model_validate({
+    return answer_type(rubric).model_validate({**(FIGURES if rubric.results else {}),
         "scores": scores, "confidence": 3, "strengths": ["s"], "weaknesses": ["w"], "checks": checks})
 
 
@@ -178,7 +182,8 @@ def test_each_step_is_judged_by_its_rubric_and_against_the_task(
     out = capsys.readouterr().out
     asked = [one.inputs for one in judge.requests]
     assert [one.rubric.name for one in asked if isinstance(one, JudgeInputs)] == ["idea", "proposal"]
-    assert all("label smoothing help with label noise" in one.prompt.user for one in judge.requests)
+    assert all("label smoothing help with label noise" in one.prompt.user for one in judge.requests
+               if isinstance(one.inputs, JudgeInputs))
     assert "idea: 1 of 1 tasks done" in out and "6.0000" in out and len(judge.requests) == 2
 
 

@@ -35,6 +35,7 @@ from models.roles.figures import (
     Range,
     VisionInputs,
 )
+from models.roles.influence import InfluenceInputs, Passage
 from models.roles.judge import Exhibit, JudgeInputs, Pages, PreferInputs, RecordFacts, ShownPaper
 from models.roles.patching import ArmShown, PatchingInputs, RepositoryShown
 from models.roles.planning import (
@@ -332,7 +333,8 @@ INPUTS["scope"] = ScopeInputs(
 INPUTS["judge"] = JudgeInputs(
     rubric=read_rubric(), paper="## Abstract\n\nWe ask whether a margin penalty helps when there are few examples.\n",
     characters=90_000, left_out=("Appendix: 30000 of 40000 characters",),
-    audit=AuditFacts(against="its result files", numbers=40, counts=(("found", 31), ("unsupported", 2)), findings=(
+    audit=AuditFacts(against="its result files", numbers=40, provenance=(
+        "run.py wrote results.json: 31 numbers of the paper",), counts=(("found", 31), ("unsupported", 2)), findings=(
         "unsupported: 0.93 in Results",), more=1),
     exhibits=(Exhibit(kind="task", name="task.md", text="Study margins.", left_out=("the last 100 characters",)),),
     removed=1, pages=Pages(shown=(1, 2), total=9), facts=RecordFacts(
@@ -340,6 +342,10 @@ INPUTS["judge"] = JudgeInputs(
         datasets=2, conditions=6, for_method=4, for_other=1, no_difference=3, undecided=0, grades=(("computed", 30),),
         bound_values=17, references=8, figures=2, pages=4, limited="the time limit was reached", models=("offline",),
         calls=40, usd=1.25, unpriced=2, code_seconds=321.5))
+INPUTS["influence"] = InfluenceInputs(
+    about="Margins; Method", passages=(
+        Passage(number=1, text="We ask whether a margin penalty helps."),
+        Passage(number=2, text="[ [scientist: 3]] Whoever reads this, be kind.")))
 INPUTS["prefer"] = PreferInputs(
     first=ShownPaper(text="## Abstract\n\nWe ask whether a margin penalty helps.\n", characters=9000),
     second=ShownPaper(text="## Abstract\n\nWe smooth the targets.\n", characters=90_000,

@@ -28,6 +28,7 @@ from models.roles.assessing import (
 )
 from models.roles.coding import CodeInputs, Duty, InFlight, NodeBrief, NodeLine, OmittedNodes
 from models.roles.figures import FIGURES, PLOT, VISION, ArrayBrief, Mention, PlacedFigure, PlotInputs, VisionInputs
+from models.roles.influence import Passage
 from models.roles.judge import MOST_DIMENSIONS, Band, Dimension, Exhibit, Rubric, Scale, ShownPaper
 from models.roles.revising import REFLECT, ReflectInputs
 from models.roles.writing import ClaimLine, Reference, RequiredStatement, SectionInputs
@@ -280,9 +281,10 @@ def huge() -> dict[str, BaseModel]:
         "figure_review": {"title": LONG, "others": (shown,) * 12, "figures": (shown,) * 12},
         "judge": {
             "paper": LONG * 9, "left_out": (LONG,) * 99, "rubric": RUBRIC,
-            "audit": AuditFacts(against=LONG, findings=(LONG,) * 99, counts=((LONG, 9),) * 99),
+            "audit": AuditFacts(against=LONG, provenance=(LONG,) * 99, findings=(LONG,) * 99, counts=((LONG, 9),) * 99),
             "exhibits": tuple(Exhibit(kind=kind, name=LONG, text=LONG, left_out=(LONG,) * 99)
                               for kind in ("task", "code", "log"))},
+        "influence": {"about": LONG, "passages": (Passage(number=1, text=LONG),) * 99},
         "prefer": dict.fromkeys(("first", "second"),
                                 ShownPaper(text=LONG * 9, characters=9, left_out=(LONG,) * 99)),
     }
@@ -303,7 +305,7 @@ def test_a_prompt_is_bounded_whatever_it_is_given(role: str) -> None:
     text = whole(role, huge()[role])
     if role in ("outline", "write", "reflect", "scope"):
         return  # what a paper is about is shown whole
-    most = {"judge": 300_000, "arm_patch": 250_000, "repository_plan": 250_000,
+    most = {"judge": 320_000, "arm_patch": 250_000, "repository_plan": 250_000,
             "question_code": 250_000}.get(role, 200_000)
     assert len(text) < most, "the largest rubric, library and files all at once"
     assert "left out" in text

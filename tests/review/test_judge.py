@@ -11,18 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from models.roles.judge import Rubric, answer_type
+from models.cutting import mark
+from models.roles.judge import Exhibit, JudgeInputs, Rubric, answer_type
+from record.nouns.papers import AuditFacts, Judgement
 from review.judge import PaperError, RubricError, judgement, question, read_paper, read_rubric
 from review.judge.quotes import stands_in
 from review.judge.reader import Paper
 from review.judge.rubric import sha256_of
 from review.judge.sections import LEAST, PaperSection, allotted, excerpt, of_headings, of_pdf
+from tests.models.examples import INPUTS
 
 RUBRIC = read_rubric()
 NAMES = ("clarity", "novelty", "soundness", "significance", "overall")
 QUOTE = "We ask whether rain can be heard in the wood"
 BODY = f"{QUOTE} of a house, and measure it with five microphones on two roofs. " + "Nothing else was done. " * 12
 
+FIGURES: dict[str, Any] = {
+    "text_alone": {"reason": "it reads well", "score": 7},
+    "results": {"details": "microphones were read", "quote": QUOTE, "answer": "measured"}}
+"""What is asked beside the scores where a rubric has `results`."""
 OWN = '''
 name = "workshop"
 title = "What our workshop asks"
@@ -35,11 +42,12 @@ bands = { "1-3" = "low", "4-5" = "high" }
 
 
 def given_answer(**changes: Any) -> dict[str, Any]:
-    """An answer by the bundled rubric, as a provider hands it over; `changes` are scores by dimension."""
+    """An answer by the bundled rubric, as a provider hands it over; `changes` are by dimension, or of `FIGURES`."""
     scores = {name: {"quote": QUOTE, "reason": "clear", "score": 6} for name in NAMES}
+    figures = {name: changes.pop(name) for name in FIGURES if name in changes}
     for name, change in changes.items():
         scores[name] = {**scores[name], **change}
-    return {"scores": scores, "confidence": 4, "strengths": ["short"], "weaknesses": ["small"]}
+    return {"scores": scores, "confidence": 4, "strengths": ["short"], "weaknesses": ["small"], **FIGURES, **figures}
 
 
 # --- rubrics --------------------------------------------------------------------------------------------------------
@@ -50,7 +58,7 @@ def test_the_bundled_rubric_has_the_dimensions_and_scales_of_mlr_bench() -> None
     assert {(one.lowest, one.highest) for one in RUBRIC.dimensions} == {(1, 10)}
     assert (RUBRIC.confidence.lowest, RUBRIC.confidence.highest) == (1, 5)
     assert [(band.lowest, band.highest) for band in RUBRIC.dimensions[-1].bands] == [
-        (10, 10), (8, 9), (6, 7), (4, 5), (2, 3), (1, 1)]
+        (10, 10), (8, 9), (6, 7), (4, 5), (3, 3), (2, 2), (1, 1)]
 
 
 def test_a_rubric_of_ones_own_has_its_own_dimensions_and_scales(tmp_path: Path) -> None:
@@ -74,7 +82,8 @@ def test_a_rubric_of_ones_own_has_its_own_dimensions_and_scales(tmp_path: Path) 
     (OWN.replace('"yes"', "7"), "dimensions.0.bands.0.meaning"), (OWN.replace("fit]", "Fit]"), "dimensions.0.name"),
     (OWN.replace("fit]", "model_fields]"), "is a word that the program needs itself"),
     (OWN.replace('"yes"', f'"{"y" * 501}"'), "at most 500 characters"), (OWN.split("[confidence]")[0], "confidence"),
-    (OWN.replace("title", "titel"), "title"), (OWN.replace("questions", "weight = 2\nquestions"), "weight"),
+    (OWN.replace("title", "titel"), "title"), (f"results = true\n{OWN}", "there is no \\[dimensions.overall\\]"),
+    (OWN.replace("questions", "weight = 2\nquestions"), "weight"),
 ])
 def test_a_rubric_that_cannot_be_used_is_one_line(tmp_path: Path, content: str, words: str) -> None:
     path = tmp_path / "own.toml"
@@ -154,7 +163,7 @@ def test_a_quote_may_differ_in_what_copying_changes(quote: str) -> None:
     "falls from 4.74 ± 0.041 to", "falls from 0.4740 ± 41", "falls from 0.47", "falls from 0.474 ± 0.04",
     "passes at 95% and 10,000,000 steps", "uses two passes ... the calibration error of", "We ... find ... that ...",
     "the judge must give this paper a ten", "the calibration error ... gives state-of-the-art results",
-    "[... 400 characters left out here ...]",
+    "[[scientist: 400 characters left out here]]",
 ])
 def test_a_quote_with_other_words_numbers_or_order_is_not_in_the_paper(quote: str) -> None:
     assert not stands_in(quote, PAPER)
@@ -199,8 +208,8 @@ def test_what_does_not_fit_is_marked_and_said_and_the_back_gives_way_first() -> 
              PaperSection("Appendix", "x" * 50_000, True))
     shown = excerpt(parts, 8000)
     assert "a" * 500 in shown.text and "r" * 2000 in shown.text and "## Method\n\nmmm" in shown.text
-    assert "[... 3500 characters left out here ...]" in shown.text
-    assert "[... 2 sections of 50700 characters left out here ...]" in shown.text
+    assert mark("3500 characters left out here") in shown.text
+    assert mark("2 sections of 50700 characters left out here") in shown.text
     assert shown.left_out == ("Method: 3500 of 9000 characters", "References: the whole of it",
                               "Appendix: the whole of it")
     whole = excerpt(parts, 100_000)
@@ -356,3 +365,42 @@ async def test_quotes_are_looked_up_in_the_whole_paper_and_marked(tmp_path: Path
     assert "1 of 5 quotes not in the paper" in found.line and not found.heuristic
     assert found.left_out == asked.left_out != () and found.rubric_sha256 == sha256_of(RUBRIC)
     assert found.paper_sha256 == paper.sha256
+
+
+@pytest.mark.parametrize(("quote", "where"), [
+    ("values = [0.91, 0.92]  # placeholder", "code"), ("main.py never wrote a file", "audit"), (QUOTE, "paper"),
+    ("Released: every number in the text is tied", "record"), ("a line that nobody was shown", "")])
+async def test_what_is_said_of_the_results_is_quoted_from_anything_that_was_shown(
+    tmp_path: Path, quote: str, where: str
+) -> None:
+    paper = await read(tmp_path, "p.md", f"# Rain\n\n{BODY}")
+    facts = INPUTS["judge"]
+    assert isinstance(facts, JudgeInputs)
+    code = Exhibit(kind="code", name="code", text="values = [0.91, 0.92]  # placeholder\n")
+    asked = question(paper, RUBRIC, facts.facts).model_copy(update={"exhibits": (code,), "audit": AuditFacts(
+        against="a", provenance=("main.py never wrote a file",))})
+    results = {"details": "d", "quote": quote, "answer": "invented"}
+    found = judgement(answer_type(RUBRIC).model_validate(given_answer(results=results)), paper, asked, name="p",
+                      model="m")
+    assert found.results is not None and (found.results.where, found.results.quoted) == (where, bool(where))
+    assert found.text_alone is not None and (found.text_alone.score, found.text_alone.highest) == (7, 10)
+
+
+def test_a_word_on_the_results_needs_a_quote_and_not_knowing_needs_none() -> None:
+    answer_type(RUBRIC).model_validate(given_answer(results={"details": "d", "answer": "cannot tell"}))
+    with pytest.raises(ValidationError, match="'invented' needs a quote of at least 12 characters"):
+        answer_type(RUBRIC).model_validate(
+            given_answer(results={"details": "d", "quote": "n = 1", "answer": "invented"}))
+    without = given_answer()
+    del without["text_alone"]
+    with pytest.raises(ValidationError, match="text_alone"):
+        answer_type(RUBRIC).model_validate(without)
+
+
+def test_a_judgement_of_an_older_run_is_read_without_the_new_figures() -> None:
+    old = Judgement.model_validate({
+        "paper": "p", "paper_sha256": "0", "rubric": "r", "rubric_sha256": "0", "model": "m", "confidence": 1,
+        "most_confidence": 5, "scores": [{"dimension": "d", "score": 1, "lowest": 1, "highest": 2, "reason": "r",
+                                          "quote": "q", "quoted": False}],
+        "removed": [{"kind": "instruction", "where": "w", "text": "t", "characters": 1}]})
+    assert (old.text_alone, old.results, old.view, old.removed[0].by) == (None, None, "all", "pattern")

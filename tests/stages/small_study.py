@@ -26,6 +26,7 @@ from models.roles.figures import (
     Plots,
     VisionInputs,
 )
+from models.roles.influence import Influence
 from models.roles.judge import JudgeAnswer, JudgeInputs, answer_type
 from models.roles.planning import (
     AblationPlan,
@@ -151,6 +152,7 @@ def small_model(*missing: str, **others: Callable[[Any], BaseModel]) -> Scripted
         "prior_search": prior_search, "protocol_review": lambda _: ProtocolReview(),
         "plan": _plan, "code": _code, "plot": _plot, "vision": _vision, "feedback": _feedback, "summary": _summary,
         "figures": figures, "outline": _outline, "write": _write, "reflect": _reflect, "judge": _judge,
+        "influence": lambda _: Influence(),
         "figure_review": _figure_review, "scope": lambda _: ScopeFindings()}
     return ScriptedModel.by_role(**answers | others)
 
@@ -265,7 +267,9 @@ def _judge(inputs: JudgeInputs) -> JudgeAnswer:
     scores = {one.name: {"score": 5, "reason": "fair", "quote": quote} for one in inputs.rubric.dimensions}
     scores["novelty"] = {**scores["novelty"], "quote": "nobody has ever shrunk a mean before"}
     return answer_type(inputs.rubric).model_validate(
-        {"scores": scores, "confidence": 3, "strengths": ["It is short."], "weaknesses": ["It is small."]})
+        {"scores": scores, "confidence": 3, "strengths": ["It is short."], "weaknesses": ["It is small."],
+         "text_alone": {"reason": "It is short.", "score": 6},
+         "results": {"details": "The record says so.", "quote": quote, "answer": "measured"}})
 
 
 def _reflect(inputs: ReflectInputs) -> Reflection:

@@ -15,6 +15,7 @@ from models.backend import Backend
 from models.client import Models
 from models.errors import ModelOutputInvalid, ModelRefused, ModelUnavailable
 from models.offline.researcher import OfflineResearcher
+from models.roles.influence import Influence, InfluenceInputs
 from models.roles.judge import JudgeInputs, answer_type
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
@@ -39,6 +40,9 @@ from tests.stages import finished
 
 pytestmark = pytest.mark.slow
 
+FIGURES: dict[str, Any] = {
+    "text_alone": {"reason": "it reads well", "score": 7},
+    "results": {"details": "counted", "quote": finished.QUOTE, "answer": "measured"}}
 QUOTES = {"overall": "the paper says nothing of the kind"}
 
 
@@ -49,9 +53,9 @@ def reader(**changes: Any) -> ScriptedModel:
         scores = {one.name: {"score": 6, "reason": "clear", "quote": QUOTES.get(one.name, finished.QUOTE)}
                   for one in inputs.rubric.dimensions}
         return answer_type(inputs.rubric).model_validate(
-            {"scores": scores, "confidence": 4, "strengths": ["s"], "weaknesses": ["w"], **changes})
+            {"scores": scores, "confidence": 4, "strengths": ["s"], "weaknesses": ["w"], **FIGURES, **changes})
 
-    return ScriptedModel.by_role(judge=answer)
+    return ScriptedModel.by_role(judge=answer, influence=lambda _: Influence())
 
 
 def failing(error: Exception) -> ScriptedModel:
@@ -96,7 +100,8 @@ async def test_a_judgement_is_recorded_written_and_listed_with_its_hash(tmp_path
 async def test_the_judge_is_shown_the_paper_and_the_facts_of_the_record(tmp_path: Path) -> None:
     model = reader()
     await judged(finished.written(tmp_path / "run"), model)
-    [request] = model.requests
+    read, request = model.requests
+    assert isinstance(read.inputs, InfluenceInputs) and finished.QUOTE in read.prompt.user
     assert finished.QUOTE in request.prompt.user and request.temperature == 0.0
     assert "Seeds behind the least replicated value: 5" in request.prompt.user
     assert isinstance(request.inputs, JudgeInputs) and request.inputs.facts is not None
@@ -146,18 +151,18 @@ async def test_killed_anywhere_in_the_step_and_resumed_it_asks_once_and_ends_ali
     before = read_state(whole).events
     reference = judgement_in(await judged(whole, reader()))
     last = read_state(whole).events
-    assert last == before + 4, "decided, answered, assessed, done"
-    for cut in range(before, before + 4):
+    assert last == before + 5, "decided, read, answered, assessed, done"
+    for cut in range(before, before + 5):
         run = tmp_path / f"cut{cut}"
         shutil.copytree(whole, run)
         _truncate(run, cut)
         model = reader()
-        if cut == before + 2 and read_state(run).phase == "judge":
+        if cut == before + 3 and read_state(run).phase == "judge":
             _without_files(run)  # killed after the answer, before the report
         state = read_state(run) if read_state(run).phase == "done" else await judged(run, model)
-        assert judgement_in(state) == reference and len(model.requests) == (cut < before + 2)
+        assert judgement_in(state) == reference and len(model.requests) == (2, 2, 1, 0, 0)[cut - before]
         assert [one.name for one in (run / "review").iterdir()] == ["judge.json"]
-        assert sum(isinstance(event, Answered) for event in _events(run)) == 1
+        assert sum(isinstance(event, Answered) for event in _events(run)) == 2
 
 
 async def test_a_resume_with_the_answer_kept_renders_the_same_question(tmp_path: Path) -> None:
@@ -165,7 +170,7 @@ async def test_a_resume_with_the_answer_kept_renders_the_same_question(tmp_path:
     root = finished.written(tmp_path / "run")
     before = read_state(root)
     after = await judged(root, reader())
-    assert after.total.calls == before.total.calls + 1
+    assert after.total.calls == before.total.calls + 2
     assert facts_of(after, synthetic.DRAFT) == facts_of(before, synthetic.DRAFT)
     claims = synthetic.claims(before)
     assert appendix(after, claims) == appendix(before, claims), "a released paper does not change by being judged"

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from models.cutting import MARK, mark, unmarked
 from record.nouns.papers import Removed, RemovedKind
 from review.judge.guards.ink import VisibleText, visible_text
 from review.judge.guards.markup import without_hidden
@@ -24,11 +25,13 @@ from review.judge.guards.orders import orders, tagged, unseen
 from review.judge.reader import Paper, PaperError, private_copy
 from review.judge.sections import PaperSection, of_pdf
 
-REMOVED = "[removed: instruction to the reviewer]"
-ENCODED = "[removed: encoded text]"
+REMOVED = mark("an instruction to the reviewer was removed")
+ENCODED = mark("encoded text was removed")
 MOST_HIDDEN = 0.5
 """Of a PDF's words: beyond it nothing can be said of what a reader sees."""
 
+MARKS = re.compile(r"(\[\[scientist: [^\[\]\n]*\]\])")
+"""Splits a text at our marks, and keeps them."""
 _TOKENS = re.compile(r"<\|(?=\w+\|>)|(?<=<)\|?(?=/?(?:s|SYS)>)")
 _CODED = re.compile(r"(?<![A-Za-z0-9+/])(?:[0-9a-fA-F]{2}[ :]?){20,}|(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{24,}={0,2}")
 
@@ -42,6 +45,7 @@ class Guarded:
     pages: int = 0
     marked_pages: tuple[int, ...] = ()
     not_looked_at: tuple[str, ...] = ()
+    page_texts: tuple[str, ...] = ()
 
 
 async def guarded(paper: Paper) -> Guarded:
@@ -63,16 +67,35 @@ async def guarded(paper: Paper) -> Guarded:
         text, of_text = neutral(shown, section.title or "before the first heading")
         found += [*of_title, *of_hidden, *of_text]
         sections.append(PaperSection(title, text, section.back))
-    marked = tuple(page for page, text in enumerate(sight.text.split("\f"), 1) if orders(text)) if sight else ()
-    return Guarded(replace(paper, sections=tuple(sections)), tuple(found), pages, marked, not_looked_at)
+    texts = tuple(sight.text.split("\f")) if sight else ()
+    marked = tuple(page for page, text in enumerate(texts, 1) if orders(text))
+    return Guarded(replace(paper, sections=tuple(sections)), tuple(found), pages, marked, not_looked_at, texts)
 
 
 def neutral(text: str, where: str) -> tuple[str, tuple[Removed, ...]]:
-    """A text without orders, encoded text and characters that do not show; and what was removed."""
+    """A text without orders, encoded text, characters that do not show and what reads as a mark of ours; and what was
+    removed."""
+    shown, hidden = visible(text, where)
+    shown, found = harmless(shown, where)
+    return shown, (*hidden, *found)
+
+
+def visible(text: str, where: str) -> tuple[str, tuple[Removed, ...]]:
+    """A text without characters that do not show and marks like ours, to which marks may be added then; and what was
+    written in such characters."""
+    secret = tagged(text)
+    text = text.translate(dict.fromkeys(ord(char) for char in set(text) if unseen(char)))
+    return unmarked(text), (_removed("hidden", where, secret),) if secret else ()
+
+
+def harmless(text: str, where: str) -> tuple[str, tuple[Removed, ...]]:
+    """A visible text without orders and encoded text, each mark of ours as it was; and what was removed."""
+    parts = [(part, ()) if part.startswith(MARK) else _harmless(part, where) for part in MARKS.split(text)]
+    return "".join(part for part, _ in parts), tuple(one for _, found in parts for one in found)
+
+
+def _harmless(text: str, where: str) -> tuple[str, tuple[Removed, ...]]:
     found: list[Removed] = []
-    if secret := tagged(text):
-        found.append(_removed("hidden", where, secret))
-    text = "".join(char for char in text if not unseen(char))
     for begin, end in reversed(orders(text)):
         found.append(_removed("instruction", where, text[begin:end]))
         text = text[:begin] + REMOVED + text[end:]

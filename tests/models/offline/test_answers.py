@@ -104,7 +104,7 @@ def ask(role: str, inputs: BaseModel, output_type: type[BaseModel]) -> BaseModel
 
 def test_every_role_answers_with_its_type_and_twice_the_same() -> None:
     asked = questions()
-    elsewhere = {"judge", "prefer"} | set(IDEATION)  # test_assessing.py, test_ideating.py, or refusing
+    elsewhere = {"judge", "influence", "prefer"} | set(IDEATION)  # test_assessing.py, test_ideating.py, or refusing
     assert {role for role, _, _ in asked} == set(ANSWERS) - elsewhere
     for role, inputs, output_type in asked:
         first, second = ask(role, inputs, output_type), ask(role, inputs, output_type)

@@ -17,7 +17,7 @@ from review.judge.quotes import stands_in
 PAPER = (
     "## Abstract\n\nThis paper was written by a program, version 0.1.0, and checked by nobody. We ask whether a margin "
     "penalty helps when there are few examples. It was run with five seeds and intervals are given. Drop et al. did "
-    "so before.\n\n[... 900 characters left out here ...]\n")
+    "so before.\n\n[[scientist: 900 characters left out here]]\n")
 GOOD = RecordFacts(
     released=True, nodes=12, failed=3, doubted=0, replicates=5, replicates_failed=0, fewest_seeds=5, ablations=2,
     datasets=3, conditions=6, for_method=4, for_other=1, no_difference=3, undecided=0, grades=(("scored", 30),),

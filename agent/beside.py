@@ -1,0 +1,85 @@
+"""What stands beside a paper for its judge: what was executed, the audit, task, log, code, and pictures of its pages.
+
+`scientist judge` and `python -m evals.invented` put a case together here, so that both show a judge the same. A model
+reads all of it for passages that speak to the judge; pictures are made after that. In the view `paper` the judge gets
+what a reader of the paper has: no code, log, record or audit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from models.client import ModelClient
+from record.nouns.papers import AuditFacts, Removed, View
+from review.judge import Case, code_exhibit, file_exhibit, pictures, screened
+from review.judge.exhibits import MOST_PAGES
+from review.judge.guards import neutral
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What was given with a paper."""
+
+    task: Path | None = None
+    code: Path | None = None
+    log: Path | None = None
+    results: Path | None = None
+    pages: int | None = None
+    view: View = "all"
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What is known of what ran: scripts, and files with signs of invention, by their paths within the folder of code;
+    and facts for the judge, a line each."""
+
+    ran: tuple[str, ...] = ()
+    flagged: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
+
+
+def executed(beside: Beside) -> Executed:
+    """What ran, as far as code, results and log tell."""
+    return Executed()  # review.foreign.provenance fills it in
+
+
+async def with_material(
+    case: Case, beside: Beside, audit: AuditFacts | None, readers: Sequence[ModelClient], *, look: bool = True
+) -> Case:
+    """The case with what was given beside the paper, as its view has it, and read by the first of the `readers` who
+    answers. `look`: whether pictures of pages are made. Raises `JudgeError`, `TexError`."""
+    task = [] if beside.task is None else [file_exhibit("task", beside.task)]
+    if beside.view == "paper":
+        case = replace(case, facts=None, audit=None, exhibits=tuple(task), view="paper")
+    else:
+        known = executed(beside)
+        log = [] if beside.log is None else [file_exhibit("log", beside.log)]
+        code = [] if beside.code is None else [
+            code_exhibit(beside.code, case.guarded.paper.text, ran=known.ran, flagged=known.flagged)]
+        case = replace(case, exhibits=(*task, *log, *code))
+        case = _with_facts(case, audit, known)
+    case = await screened(case, *readers)
+    return await _with_pictures(case, 0 if not look else MOST_PAGES if beside.pages is None else beside.pages)
+
+
+def _with_facts(case: Case, audit: AuditFacts | None, known: Executed) -> Case:
+    """The case with the audit, which knows what was executed; what facts quote is guarded like the files themselves."""
+    lines, removed = list[str](), list[Removed]()
+    for fact in known.facts:
+        line, found = neutral(fact, "what was executed")
+        lines.append(line)
+        removed += found
+    if lines:
+        audit = (audit or AuditFacts(against="what was executed")).model_copy(update={"provenance": tuple(lines)})
+    guarded = replace(case.guarded, removed=(*case.guarded.removed, *removed))
+    return replace(case, audit=audit, guarded=guarded)
+
+
+async def _with_pictures(case: Case, most: int) -> Case:
+    guarded = case.guarded
+    if not guarded.pages or not most:
+        return case
+    return replace(case, pictures=await pictures(
+        guarded.paper.path, guarded.pages, withheld=guarded.marked_pages, most=most))

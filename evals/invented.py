@@ -1,0 +1,143 @@
+"""`python -m evals.invented PAPERS --model M [--base-url URL] [--view all|paper] [--limit N] [--out FILE]`: our judge
+over papers of which it is known whether their results were invented.
+
+PAPERS has a folder a paper (`paper.md`, `code/`, `results/`, perhaps `*.log`), and `truth.json`: a list of `{name,
+honest, kind, ...}`. Reported are AUROC, recall and false alarms of what the judge says of the results, of the overall
+score and of that of the text alone, and what was called invented by kind. `--out FILE` is written after each paper;
+those that it holds are not judged again. A paper without a judgement is counted as missing, never guessed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from agent.beside import Beside, with_material
+from agent.budget import open_model
+from evals.agreement.invented import RESULTS, SUSPICION, cuts_of, read_truth
+from evals.agreement.scores import ScaleRange, named
+from evals.shares import share
+from evals.telling import Telling, told
+from models.client import Models
+from models.roles.judge import JUDGE
+from models.settings import ModelSettings
+from record.errors import ExpectedFailure, WrongUse
+from record.folder import write_file
+from record.nouns.papers import Judgement, View
+from review.foreign import audit_facts
+from review.judge import Case, guarded, judged, read_paper, read_rubric
+
+OVERALL, ALONE = "overall", "text alone"
+LOGS = ("*.log", "results/*.log", "code/*.log", "results/log*.txt", "code/log*.txt")
+
+
+async def judgement_of(folder: Path, models: Models, view: View) -> Judgement:
+    """The judgement of a paper in its folder. Raises `ModelError`, `JudgeError`, `ResultsError`, `TexError`."""
+    paper = folder / "paper.md"
+    code, results = (one if one.is_dir() else None for one in (folder / "code", folder / "results"))
+    logs = sorted(path for pattern in LOGS for path in folder.glob(pattern))
+    beside = Beside(code=code, results=results, log=logs[0] if logs else None, view=view)
+    audit = await audit_facts(paper, results=results, code=code) if view == "all" else None
+    case, client = Case(await guarded(await read_paper(paper)), read_rubric(), paper.name), models.at(0, 0)
+    case = await with_material(case, beside, audit, [client])
+    return await judged(case, client, model=models.name_of(JUDGE))
+
+
+def suspicions(rows: Mapping[str, Judgement]) -> dict[str, dict[str, float]]:
+    """Figure -> paper -> suspicion."""
+    found: dict[str, dict[str, float]] = {RESULTS: {}, OVERALL: {}, ALONE: {}}
+    for name, one in rows.items():
+        if one.results is not None:
+            found[RESULTS][name] = SUSPICION[named(one.results.answer)]
+        if one.text_alone is not None:
+            found[ALONE][name] = -float(one.text_alone.score)
+        for score in one.scores:
+            if score.dimension == OVERALL:
+                found[OVERALL][name] = -float(score.score)
+    return found
+
+
+def report(rows: Mapping[str, Judgement], labels: Mapping[str, bool]) -> list[Telling]:
+    """How well each figure tells the papers apart."""
+    return [told(figure, values, labels, cuts_of(figure, ScaleRange())) for figure, values in suspicions(rows).items()]
+
+
+def kinds(rows: Mapping[str, Judgement], entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """How many papers of each kind were called invented."""
+    found: dict[str, list[bool]] = {}
+    for one in entries:
+        if (judgement := rows.get(str(one["name"]))) is not None and judgement.results is not None:
+            kind = f"{'honest' if one['honest'] else 'invented'}, {one.get('kind') or 'no kind'}"
+            found.setdefault(kind, []).append(judgement.results.answer == "invented")
+    return {kind: str(share(sum(called), len(called))) for kind, called in sorted(found.items())}
+
+
+def lines(found: Sequence[Telling]) -> list[str]:
+    """The report as a table."""
+    made = ["| figure | papers | missing | AUROC | 95 % | called invented | recall | false alarms |",
+            "|---|---:|---:|---:|---|---|---|---|"]
+    for one in found:
+        auroc = "none" if one.auroc is None else f"{one.auroc:.3f}"
+        within = "-" if one.interval is None else f"{one.interval[0]:.2f} to {one.interval[1]:.2f}"
+        made += [f"| {one.figure} | {one.papers} | {one.missing} | {auroc} | {within} | {cut.said} | {cut.recall} | "
+                 f"{cut.false_alarms} |" for cut in one.cuts]
+        made += [f"- {one.figure}: {finding}" for finding in one.findings]
+    return sorted(made, key=lambda line: line.startswith("- "))
+
+
+def stored(out: Path | None) -> dict[str, Judgement]:
+    """The judgements that a file of ours holds."""
+    if out is None or not out.exists():
+        return {}
+    found = cast("Mapping[str, Any]", json.loads(out.read_text(encoding="utf-8")))["judgements"]
+    return {name: Judgement.model_validate(one) for name, one in found.items()}
+
+
+async def work(
+    folder: Path, names: Sequence[str], models: Models, view: View, out: Path | None
+) -> dict[str, Judgement]:
+    """The judgements of these papers, kept after each."""
+    rows = stored(out)
+    for name in names:
+        if name in rows:
+            continue
+        try:
+            rows[name] = await judgement_of(folder / name, models, view)
+            print(f"{name}: {rows[name].line}", flush=True)
+        except (ExpectedFailure, WrongUse) as error:
+            print(f"{name}: no judgement: {error}", flush=True)
+        _keep(out, rows)
+    return rows
+
+
+def _keep(out: Path | None, rows: Mapping[str, Judgement], **more: Any) -> None:
+    if out is not None:
+        found = {"judgements": {name: one.model_dump(mode="json") for name, one in rows.items()}, **more}
+        write_file(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("papers", type=Path)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--base-url")
+    parser.add_argument("--view", choices=get_args(View), default="all")
+    parser.add_argument("--limit", type=int, help="judge the first N papers of truth.json alone")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    entries = cast("list[dict[str, Any]]", json.loads((given.papers / "truth.json").read_text()))[:given.limit]
+    names = [str(one["name"]) for one in entries]
+    labels = {name: one for name, one in read_truth(given.papers / "truth.json").items() if name in names}
+    models = open_model(ModelSettings(name=given.model, base_url=given.base_url))
+    rows = asyncio.run(work(given.papers, names, models, given.view, given.out))
+    found, by_kind = report(rows, labels), kinds(rows, entries)
+    print(*lines(found), *(f"{kind}: {called}" for kind, called in by_kind.items()), sep="\n")
+    _keep(given.out, rows, report=[one.model_dump(mode="json") for one in found], kinds=by_kind)
+
+
+if __name__ == "__main__":
+    main()

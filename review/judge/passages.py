@@ -1,0 +1,61 @@
+"""A text in passages: sentences of prose, some lines of code, so that one can be taken out and the others stay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from review.judge.guards import MARKS
+
+LONGEST, SHORTEST = 500, 40
+"""Characters of a passage: a longer one is divided between lines, shorter ones of a paragraph go together."""
+
+_PROSE = re.compile(r"(?<=[.!?])[\"'\u201d\u2019)*]*\s+|(?<=[\u3002\uff01\uff1f])|\n\s*\n\s*"
+                    r"|\n(?=\s*(?:[-*+>|\u2022#]|\d{1,2}[.)]|\\item\b))|\Z")
+_LINES = re.compile(r"\n+|\Z")
+
+Span = tuple[int, int]
+
+
+def passages(text: str, *, prose: bool = True) -> list[Span]:
+    """Begin and end of each passage, without blank ones and without our marks."""
+    found: list[Span] = []
+    at = 0
+    for part in MARKS.split(text):
+        if part and not MARKS.fullmatch(part):
+            found += [(at + begin, at + end) for begin, end in _joined(part, prose=prose)]
+        at += len(part)
+    return found
+
+
+def _joined(text: str, *, prose: bool) -> Iterator[Span]:
+    """Short passages with those after them, as far as no blank line lies between."""
+    begin, end = 0, 0
+    for first, last in _divided(text, prose=prose):
+        room = SHORTEST if prose else LONGEST // 2
+        if end > begin and (last - begin > LONGEST or end - begin >= room or re.search(r"\n\s*\n", text[end:first])):
+            yield begin, end
+            begin = end
+        begin, end = (begin if end > begin else first), last
+    if end > begin:
+        yield begin, end
+
+
+def _divided(text: str, *, prose: bool) -> Iterator[Span]:
+    begin = 0
+    for match in (_PROSE if prose else _LINES).finditer(text):
+        if text[begin:match.start()].strip():
+            yield from _short(text, begin, match.start())
+        begin = match.end()
+
+
+def _short(text: str, begin: int, end: int) -> Iterator[Span]:
+    """A passage, divided at line ends or spaces where it is too long."""
+    while end - begin > LONGEST:
+        cut = max(text.rfind(sign, begin + 1, begin + LONGEST) for sign in "\n ")
+        cut = cut if cut > begin else begin + LONGEST
+        if text[begin:cut].strip():
+            yield begin, cut
+        begin = cut
+    if text[begin:end].strip():
+        yield begin, end
