@@ -30,21 +30,6 @@ class Beside:
     view: View = "all"
 
 
-@dataclass(frozen=True)
-class Executed:
-    """What is known of what ran: scripts, and files with signs of invention, by their paths within the folder of code;
-    and facts for the judge, a line each."""
-
-    ran: tuple[str, ...] = ()
-    flagged: tuple[str, ...] = ()
-    facts: tuple[str, ...] = ()
-
-
-def executed(beside: Beside) -> Executed:
-    """What ran, as far as code, results and log tell."""
-    return Executed()  # review.foreign.provenance fills it in
-
-
 async def with_material(
     case: Case, beside: Beside, audit: AuditFacts | None, readers: Sequence[ModelClient], *, look: bool = True
 ) -> Case:
@@ -54,27 +39,26 @@ async def with_material(
     if beside.view == "paper":
         case = replace(case, facts=None, audit=None, exhibits=tuple(task), view="paper")
     else:
-        known = executed(beside)
         log = [] if beside.log is None else [file_exhibit("log", beside.log)]
         code = [] if beside.code is None else [
-            code_exhibit(beside.code, case.guarded.paper.text, ran=known.ran, flagged=known.flagged)]
-        case = replace(case, exhibits=(*task, *log, *code))
-        case = _with_facts(case, audit, known)
+            code_exhibit(beside.code, case.guarded.paper.text, ran=audit.ran if audit else (),
+                         flagged=audit.flagged if audit else ())]
+        case = _with_facts(replace(case, exhibits=(*task, *log, *code)), audit)
     case = await screened(case, *readers)
     return await _with_pictures(case, 0 if not look else MOST_PAGES if beside.pages is None else beside.pages)
 
 
-def _with_facts(case: Case, audit: AuditFacts | None, known: Executed) -> Case:
-    """The case with the audit, which knows what was executed; what facts quote is guarded like the files themselves."""
-    lines, removed = list[str](), list[Removed]()
-    for fact in known.facts:
-        line, found = neutral(fact, "what was executed")
-        lines.append(line)
-        removed += found
-    if lines:
-        audit = (audit or AuditFacts(against="what was executed")).model_copy(update={"provenance": tuple(lines)})
-    guarded = replace(case.guarded, removed=(*case.guarded.removed, *removed))
-    return replace(case, audit=audit, guarded=guarded)
+def _with_facts(case: Case, audit: AuditFacts | None) -> Case:
+    """The case with the audit; what its facts quote is guarded like the files themselves."""
+    if audit is None:
+        return replace(case, audit=None)
+    guarded, removed = dict[str, tuple[str, ...]](), list[Removed]()
+    for name, lines in (("provenance", audit.provenance), ("findings", audit.findings)):
+        neutrals = [neutral(line, "what was executed") for line in lines]
+        guarded[name] = tuple(line for line, _ in neutrals)
+        removed += [one for _, found in neutrals for one in found]
+    paper = replace(case.guarded, removed=(*case.guarded.removed, *removed))
+    return replace(case, audit=audit.model_copy(update=guarded), guarded=paper)
 
 
 async def _with_pictures(case: Case, most: int) -> Case:

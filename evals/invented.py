@@ -1,5 +1,5 @@
-"""`python -m evals.invented PAPERS --model M [--base-url URL] [--view all|paper] [--limit N] [--out FILE]`: our judge
-over papers of which it is known whether their results were invented.
+"""`python -m evals.invented PAPERS [--model M] [--base-url URL] [--view all|paper] [--limit N] [--out FILE]`: our
+judge, or without a model the audit alone, over papers of which it is known whether their results were invented.
 
 PAPERS has a folder a paper (`paper.md`, `code/`, `results/`, perhaps `*.log`), and `truth.json`: a list of `{name,
 honest, kind, ...}`. Reported are AUROC, recall and false alarms of what the judge says of the results, of the overall
@@ -28,7 +28,8 @@ from models.settings import ModelSettings
 from record.errors import ExpectedFailure, WrongUse
 from record.folder import write_file
 from record.nouns.papers import Judgement, View
-from review.foreign import audit_facts
+from review.foreign import ForeignAudit, audit_facts, audit_paper
+from review.foreign.signs import FINDING
 from review.judge import Case, guarded, judged, read_paper, read_rubric
 
 OVERALL, ALONE = "overall", "text alone"
@@ -120,16 +121,46 @@ def _keep(out: Path | None, rows: Mapping[str, Judgement], **more: Any) -> None:
         write_file(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
+async def audited(folder: Path, entries: Sequence[Mapping[str, Any]]) -> dict[str, ForeignAudit]:
+    """The audit of each paper, by its name. Raises `PaperError`, `ResultsError`."""
+    papers = {str(one["name"]): folder / str(one["name"]) for one in entries}
+    return {name: await audit_paper(path / "paper.md", **_given(path)) for name, path in papers.items()}
+
+
+def _given(folder: Path) -> dict[str, Path | None]:
+    return {name: part if (part := folder / name).is_dir() else None for name in ("results", "code")}
+
+
+def audit_report(found: Mapping[str, ForeignAudit], entries: Sequence[Mapping[str, Any]]) -> tuple[Telling, list[str]]:
+    """How well the audit tells the papers apart, and a line for each that it has wrong."""
+    labels = {str(one["name"]): not one["honest"] for one in entries}
+    telling = told(AUDIT, {name: one.suspicion for name, one in found.items()}, labels, (("speaks against", FINDING),))
+    named = {str(one["name"]): f"{'honest' if one['honest'] else 'invented'}, {one.get('kind')}" for one in entries}
+    wrong = [f"{name} ({named[name]}): {one.standing}; {'; '.join(map(str, one.against[:2]))}"
+             for name, one in found.items() if (one.standing == "against") != labels[name]]
+    return telling, wrong
+
+
+AUDIT = "audit alone"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("papers", type=Path)
-    parser.add_argument("--model", required=True)
+    parser.add_argument("--model", help="the judge; without it the audit alone is measured")
     parser.add_argument("--base-url")
     parser.add_argument("--view", choices=get_args(View), default="all")
     parser.add_argument("--limit", type=int, help="judge the first N papers of truth.json alone")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     entries = cast("list[dict[str, Any]]", json.loads((given.papers / "truth.json").read_text()))[:given.limit]
+    if given.model is None:
+        telling, wrong = audit_report(asyncio.run(audited(given.papers, entries)), entries)
+        print(*lines([telling]), *wrong, sep="\n")
+        if given.out is not None:
+            found = {"report": telling.model_dump(mode="json"), "wrong": wrong}
+            write_file(given.out, json.dumps(found, indent=1) + "\n")
+        return
     names = [str(one["name"]) for one in entries]
     labels = {name: one for name, one in read_truth(given.papers / "truth.json").items() if name in names}
     models = open_model(ModelSettings(name=given.model, base_url=given.base_url))

@@ -139,6 +139,8 @@ class AuditFacts(Frozen):
     against: str = Field(description="what the paper was held against: its record, its result files, or itself")
     provenance: tuple[str, ...] = Field(
         default=(), description="what was executed, and where the numbers come from, a line each")
+    ran: tuple[str, ...] = Field(default=(), description="scripts that ran, by the logs, as paths below the code")
+    flagged: tuple[str, ...] = Field(default=(), description="files of code with signs of made-up numbers")
     numbers: int = Field(default=0, description="numbers of the paper that were looked at")
     counts: tuple[tuple[str, int], ...] = Field(default=(), description="what was counted, and how many")
     findings: tuple[str, ...] = Field(default=(), description="what speaks against the paper, a line each")

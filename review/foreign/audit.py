@@ -19,13 +19,13 @@ from record.nouns.nodes import Finding
 from record.nouns.papers import AuditFacts
 from review.foreign.grades import Grade, Grader, counted
 from review.foreign.internal import Inconsistency, inconsistencies
-from review.foreign.logs import read_logs
+from review.foreign.logs import read_log, read_logs
 from review.foreign.passages import claims_of, passages_of, sections_of
 from review.foreign.printed import numbers_of
-from review.foreign.provenance import Provenance, reconstruct
+from review.foreign.provenance import Provenance, provenance_lines, reconstruct
 from review.foreign.results import Results, ResultsError, read_results
 from review.foreign.scripts import read_scripts
-from review.foreign.signs import Sign, score
+from review.foreign.signs import FINDING, Sign, score
 from review.foreign.signs.every import signs_of
 from review.foreign.verdicts import CLASSES, Verdict, classify
 from review.honesty import check
@@ -86,11 +86,11 @@ class ForeignAudit:
 
     @property
     def suspicion(self) -> float:
-        """How much speaks for invention, 0 to 1."""
-        own = score(self.signs)
-        for _ in self.inconsistencies:
-            own = 1 - (1 - own) * 0.5
-        return own if self.standing != "not shown" else 1 - (1 - own) * 0.5
+        """How much speaks for invention, 0 to 1: from `FINDING` on where something speaks against the paper."""
+        own = 1 - (1 - score(self.signs)) * .5 ** len(self.inconsistencies)
+        if self.standing == "against":
+            return max(own, FINDING)
+        return min(own + (.25 if self.standing == "not shown" else 0), FINDING - .01)
 
     @property
     def standing(self) -> Standing:
@@ -104,7 +104,9 @@ class ForeignAudit:
         return "measured" if shown and shown >= len(looked_up) / 2 else "not shown"
 
 
-async def audit_paper(path: Path, *, results: Path | None = None, code: Path | None = None) -> ForeignAudit:
+async def audit_paper(
+    path: Path, *, results: Path | None = None, code: Path | None = None, log: Path | None = None,
+) -> ForeignAudit:
     """Audit a paper (.md, .tex, .pdf). Raises `PaperError`, `ResultsError`."""
     paper = await read_paper(path)
     passages = passages_of(paper)
@@ -131,7 +133,8 @@ async def audit_paper(path: Path, *, results: Path | None = None, code: Path | N
         report.left_out += read.left_out
     given = {at for at, one in enumerate(report.verdicts) if one.places or one.kind == "derivable"}
     report.inconsistencies = inconsistencies(passages, claims, outside_abstract, given=given)
-    logs = read_logs(results) if results is not None else ()
+    own = read_logs(results) if results is not None else ()
+    logs = (*own, *([read_log(log, log.name)] if log is not None else ()))
     report.found = reconstruct(read_scripts(files), logs, read.files)
     said = "\n\n".join(f"# {part.title}\n{part.text}" for part in paper.sections)
     report.signs = signs_of(
@@ -156,38 +159,38 @@ def _reports(results: Path | None, paper: Path) -> Iterator[tuple[str, str]]:
             yield path.relative_to(results).as_posix(), path.read_text(errors="replace")[:200_000]
 
 
-async def audit_facts(path: Path, *, results: Path | None = None, code: Path | None = None) -> AuditFacts:
-    """The audit as facts for a judge, what speaks against the paper first; of code only Python is checked.
+async def audit_facts(
+    path: Path, *, results: Path | None = None, code: Path | None = None, log: Path | None = None,
+) -> AuditFacts:
+    """The audit as facts for a judge: what ran, and what speaks against the paper; `log` stands outside of the results.
 
     Raises `PaperError`, `ResultsError`.
     """
     if code is not None and code.is_dir() and next(code.rglob("*.py"), None) is None:
         code = None
-    return facts_of_audit(await audit_paper(path, results=results, code=code), results)
-
-
-def facts_of_audit(report: ForeignAudit, results: Path | None) -> AuditFacts:
-    """What a judge is told of an audit."""
+    report = await audit_paper(path, results=results, code=code, log=log)
     against = "itself, no result files were given" if results is None else f"its result files in {results.name}"
-    counts = tuple(report.counts.items()) if results is not None else ()
+    counts = (*report.counts.items(), *report.graded.items()) if results is not None else ()
     findings = [
         *(str(one) for one in report.against),
         *(f"{one.kind} in {one.where}: {one.what}" for one in report.inconsistencies),
-        *(f"code: {one.why}" for one in report.code),
-        *(
-            f"unsupported by the result files: {one.claim.number.text} in {one.claim.where}"
-            for one in report.verdicts
-            if one.kind == "unsupported"
-        ),
-    ]
+        *(f"code: {one.why}" for one in report.code)]
     return AuditFacts(
-        against=against,
-        numbers=report.numbers,
-        findings=tuple(findings[:MOST_FINDINGS]),
+        against=against, numbers=report.numbers, findings=tuple(findings[:MOST_FINDINGS]),
         counts=(*counts, ("inconsistencies", len(report.inconsistencies)), ("Python files checked", report.code_files)),
-        more=max(0, len(findings) - MOST_FINDINGS),
-        left_out=tuple(report.left_out[:20]),
-    )
+        more=max(0, len(findings) - MOST_FINDINGS), left_out=tuple(report.left_out[:20]),
+        provenance=tuple(_told(report)), ran=report.found.executed,
+        flagged=tuple(dict.fromkeys(one.where.rpartition(":")[0] for one in report.signs
+                                    if report.found.script(one.where.rpartition(":")[0]) is not None)))
+
+
+def _told(report: ForeignAudit) -> Iterator[str]:
+    """What ran and where numbers come from, then signs and notes, a line each."""
+    yield from provenance_lines(report.found)
+    if report.verdicts:
+        yield "numbers of the paper: " + ", ".join(f"{number} {grade}" for grade, number in report.graded.items())
+    for one in report.signs:
+        yield ("" if one.is_finding else "note, ") + f"{one.kind}: {one}"
 
 
 def _code_of(report: ForeignAudit, folder: Path) -> dict[str, str]:
