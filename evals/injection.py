@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--set", choices=SETS, default="tuned")
     parser.add_argument("--papers", type=Path, help="a folder with papers/AGENT/TASK/results/paper.md")
     parser.add_argument("--honest", type=Path, nargs="*", default=[])
-    parser.add_argument("--orders", type=Path, help="passages: {orders: [{text, manner}], honest: [...]}")
+    parser.add_argument("--orders", type=Path, help="a set of passages, as evals/hostile/third.json")
     parser.add_argument("--model", help="reads for influence after the patterns")
     parser.add_argument("--base-url")
     parser.add_argument("--out", type=Path)

@@ -11,9 +11,11 @@ from inspector.web.pages import Pages
 from inspector.web.pieces import Piece, RunPieces, report_of, update
 from inspector.web.watched import Watched
 from record.events import Event
+from record.events.papers import Assessed
 from record.events.searching import Settled
 from record.log import EventLog
 from record.nouns.decisions import Expand
+from record.nouns.papers import Judgement
 from tests.inspector.story import eventful, told
 from tests.record.test_claims import add, recorded
 
@@ -76,3 +78,14 @@ def test_the_report_on_ablations_tells_what_was_taken_out_against_the_method() -
     assert [(one.condition, one.other, round(one.mean, 6)) for one in found.differences] == [
         ("without-warm-up", "method", 0.6)], "against the method as it was reported, not as ablations measured it again"
     assert {one.condition for one in report_of(log.state, "agenda").differences} == {"method"}
+
+
+def test_a_judgement_is_shown_with_the_text_alone_and_how_the_results_came_about(tmp_path: Path) -> None:
+    score = {"dimension": "overall", "score": 1, "lowest": 1, "highest": 10, "reason": "r", "quote": "", "quoted": True}
+    grown(tmp_path / "run", *(event for event, _ in told().events), Assessed(judgement=Judgement.model_validate({
+        "paper": "p", "paper_sha256": "0", "rubric": "r", "rubric_sha256": "0", "model": "m", "scores": [score],
+        "confidence": 2, "most_confidence": 5, "text_alone": {"score": 7, "lowest": 1, "highest": 10, "reason": "<b>"},
+        "results": {"answer": "invented", "details": "a script drew them", "quote": "rng.uniform"}})))
+    html = pieces(tmp_path / "run").now()[1]["judgement"].html
+    assert "Text alone: <b>7</b>" in html and "&lt;b&gt;" in html
+    assert 'Results: <b class="bad">invented</b>' in html and "(not in what it was shown)" in html
