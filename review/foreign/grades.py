@@ -87,7 +87,7 @@ class Grader:
         return "measured" if templates or len(log.stamped) >= TELLING or self.readable else "reported"
 
     def _prints_freely(self) -> bool:
-        return any(one.opaque for one in self.found.scripts)
+        return any(one.opaque or one.loggers for one in self.found.scripts)
 
     def _file(self, name: str) -> Grade:
         writers = self.found.writers.get(name, ())

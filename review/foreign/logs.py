@@ -19,6 +19,8 @@ MOST_LINES, MOST_CHARACTERS, MOST_BYTES = 20_000, 2_000, 20_000_000
 _NAMED = re.compile(r"log|run|train|stdout|stderr|output|console|nohup|slurm|experiment", re.I)
 _DATED = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
 _TIMED = re.compile(r"^\W{0,3}(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
+_PASSED = re.compile(r"^\s*\[\s*(\d+\.\d+)\s*s?\]")
+_SINCE_1970 = re.compile(r"[\"']?(?:ts|time|timestamp|asctime|created)[\"']?\s*[:=]\s*(1[5-9]\d{8}(?:\.\d+)?)")
 _LEVEL = re.compile(r"\b(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b")
 _FAILED = re.compile(
     r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b(?::|$)|^Traceback \(most recent call last\)|\bSegmentation fault\b"
@@ -120,6 +122,8 @@ def _line(number: int, text: str) -> LogLine:
         return LogLine(number, text, whole + _seconds(time), fine=time[3] is not None)
     if timed := _TIMED.match(text):
         return LogLine(number, text, _seconds(timed.groups()), fine=timed[4] is not None)
+    if passed := _PASSED.match(text) or _SINCE_1970.search(text[:200]):
+        return LogLine(number, text, float(passed[1]), fine=True)
     return LogLine(number, text)
 
 

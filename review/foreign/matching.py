@@ -177,12 +177,14 @@ def _shown(number: Printed) -> str:
 
 
 def statistics(series: Iterable[Series]) -> Iterator[Series]:
-    """Mean, standard deviation, median of each series of at least two values: as series of one value each."""
+    """Mean, median, deviations and standard error of each series of at least two values: as series "
+    "of one value each."""
     for one in series:
         if 2 <= len(one.values) <= 20_000 and not one.written and len(set(one.values)) > 1:
             values = np.array(one.values)
             for name, value in (("mean", values.mean()), ("median", np.median(values)),
                                 ("standard deviation (n - 1)", values.std(ddof=1)),
-                                ("standard deviation (n)", values.std())):
+                                ("standard deviation (n)", values.std()),
+                                ("standard error", values.std(ddof=1) / np.sqrt(len(values)))):
                 key = f"{name} of {len(one.values)} values of {one.key}"
                 yield Series(one.file, key, one.words, [float(value)], [""])

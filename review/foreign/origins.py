@@ -55,6 +55,9 @@ SCORE = re.compile(
 )
 
 
+_SETTINGS = re.compile(r"(?:cfg|config|args|opts?|options|settings|params|hparams|flags)$", re.I)
+
+
 @dataclass
 class Scope:
     """The names of a function or of a file, with all that they are ever bound to."""
@@ -121,6 +124,8 @@ class Origins:
                 return self._all(node.elts, scope, depth)
             case ast.Dict():
                 return self._all(node.values, scope, depth)
+            case ast.Subscript() | ast.Attribute() if isinstance(node.value, ast.Name) and _SETTINGS.match(node.value.id):
+                return Origin.PLACE
             case ast.Subscript():
                 return self.of(node.value, scope, depth + 1)
             case ast.ListComp() | ast.GeneratorExp() | ast.SetComp():

@@ -170,7 +170,10 @@ def _walk(value: Any, path: str, *, place: str = "") -> Iterator[Row]:
         for at, number in enumerate(numbers_of(value[:2000], "results")):
             yield f"{re.sub(r'[0-9]+', '#', path)} {at}", f"{path} {value[:200]}", number.value, place or path
     elif isinstance(value, dict):
-        for key, inner in cast("dict[Any, Any]", value).items():
+        parts = cast("dict[Any, Any]", value)
+        label = " ".join(one for one in parts.values() if isinstance(one, str) and len(one) <= 40)[:80] if path else ""
+        path = f"{path}{{{label}}}" if label else path
+        for key, inner in parts.items():
             yield from _walk(inner, f"{path}.{key}" if path else str(key), place=place and f"{place} {key}")
     elif isinstance(value, list):
         for at, inner in enumerate(cast("list[Any]", value)):

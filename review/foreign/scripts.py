@@ -41,13 +41,15 @@ class Template:
 
 @dataclass
 class Script:
-    """One file of code. `opaque` are the lines that print what cannot be told from the syntax."""
+    """One file of code. `opaque` are the lines that print what cannot be told from the syntax, `loggers` those of
+    functions that print whatever names and values they are given."""
 
     path: str
     text: str
     tree: ast.Module | None
     templates: list[Template] = field(default_factory=list[Template])
     opaque: list[int] = field(default_factory=list[int])
+    loggers: list[int] = field(default_factory=list[int])
 
     @property
     def is_test(self) -> bool:
@@ -80,6 +82,11 @@ class Script:
         return frozenset((*plain, *joined))
 
     @cached_property
+    def words(self) -> frozenset[str]:
+        """All words of the file, in small letters, names cut at underscores and capitals."""
+        return words_of_line(self.text)
+
+    @cached_property
     def writes(self) -> bool:
         """Whether the file has any call that writes."""
         if self.tree is None:
@@ -103,6 +110,11 @@ class Script:
         """Whether the file names a file of results and writes."""
         base = PurePosixPath(name).name
         return self.writes and any(_names(string, base) for string in self.strings)
+
+
+def words_of_line(text: str) -> frozenset[str]:
+    """The words of a text of at least two letters."""
+    return frozenset(word.lower() for word in re.findall(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}", text))
 
 
 def _names(string: str, base: str) -> bool:
@@ -167,6 +179,10 @@ def _wrappers(script: Script) -> Iterator[str]:
                     yield one.name
 
 
+def _prints(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(isinstance(one, ast.Call) and _PRINTS.match(called(one)) for one in ast.walk(function))
+
+
 def _read_templates(script: Script, wrappers: frozenset[str]) -> None:
     if script.tree is None:
         for number, line in enumerate(script.text.splitlines(), 1):
@@ -175,6 +191,8 @@ def _read_templates(script: Script, wrappers: frozenset[str]) -> None:
                 _add(script, [one for text in texts for one in (Hole(), text)][1:], number)
         return
     inside = _parameters(script.tree)
+    script.loggers = [one.lineno for one in ast.walk(script.tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+                      and one.args.kwarg is not None and _prints(one)]
     for call in ast.walk(script.tree):
         if (
             not isinstance(call, ast.Call)

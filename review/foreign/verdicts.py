@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from review.foreign.groups import grouped
 from review.foreign.matching import LIKELY, Operand, chance_of, matches, nearest_step, statistics
 from review.foreign.passages import Claim
 from review.foreign.results import Series, words_of
@@ -85,7 +86,7 @@ class _Index:
 
 def classify(claims: Sequence[Claim], series: Sequence[Series]) -> tuple[Verdict, ...]:
     """A verdict for each number, in order."""
-    index, aggregates = _Index(series), _Index(list(statistics(series)))
+    index, aggregates = _Index(series), _Index(list(statistics([*series, *grouped(series)])))
     first = [_looked_up(claim, index, aggregates) for claim in claims]
     matched = [one for one in first if one is not None and one.value is not None]
     sure = [Operand(one.claim, one.value or 0.0) for one in matched if one.kind != "ambiguous"]
@@ -100,6 +101,7 @@ def _looked_up(claim: Claim, index: _Index, aggregates: _Index) -> Verdict | Non
         aggregate = aggregates.look_up(claim)
         if aggregate is not None and aggregate.kind == "found":
             return replace(aggregate, kind="derivable", written=False)
+        return found or aggregate
     return found
 
 

@@ -201,7 +201,7 @@ def test_files_of_other_data_with_the_same_numbers(tmp_path: Path, names: tuple[
     for name in names:
         rows = {"a": {"x": 0.9134, "y": 0.8712, "z": 1.2345}, "b": {"x": 0.9021, "y": 0.8519, "z": 1.4321}}
         (tmp_path / name).write_text(json.dumps(rows))
-    assert bool(list(of_files(read_results(tmp_path).series))) is found
+    assert bool(list(of_files(read_results(tmp_path).series, ""))) is found
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from review.foreign.origins import SCORE, walk_scope
 from review.foreign.scripts import Script, called
 from review.foreign.signs.sign import Kind, Sign
 
-_RESULTS = re.compile(r"result|score|metric|perform|accurac|outcome|summary", re.I)
+_RESULTS = re.compile(r"result|score|metric|perform|accurac|outcome|summary|^err|error|^acc|^out$|^res$", re.I)
 _KEPT = re.compile(r"best|final|last|default|main|mean|avg|all|overall|selected|chosen|winner|latest", re.I)
 _TRAIN = re.compile(r"[Xxy]_?tr(?:ain)?\b|train_[xyX]\b")
 _LABELS = re.compile(r"^(?:y|y_test|test_y|y_true|labels?|targets?|truth|gold|y_te)$")
@@ -28,6 +28,11 @@ def altered(scripts: Sequence[Script]) -> Iterator[Sign]:
                 yield from _assigned(one, script)
             if isinstance(one, ast.Return | ast.Assign) and one.value is not None:
                 yield from _held_up(one, script)
+            if isinstance(one, ast.Call) and called(one) == "zip" and _sorts_scores(one):
+                yield _sign("best of the seeds", "scores are sorted before they are given their places", script,
+                            one.lineno, .7)
+            if isinstance(one, ast.IfExp) and any(map(_is_top, (one.body, one.orelse))):
+                yield _sign("best of the seeds", "for one case the best are kept, for others all", script, one.lineno, .65)
             if isinstance(one, ast.FunctionDef) and re.search(r"score|metric|evaluat|accuracy|f1", one.name, re.I):
                 yield from _scores_of_itself(one, script)
 
@@ -59,7 +64,9 @@ def _is_copy(value: ast.expr) -> bool:
         if isinstance(one, ast.Call) and called(one) not in (
                 "copy", "deepcopy", "dict", "list", "round", "min", "max", "items", "float", "clip"):
             return False
-        if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub | ast.Div):
+        if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub | ast.Div | ast.Add) and all(
+                any(isinstance(inner, ast.Subscript) and isinstance(inner.slice, ast.Constant) for inner in ast.walk(side))
+                for side in (one.left, one.right)):
             return False
     return True
 
@@ -75,6 +82,20 @@ def _held_up(statement: ast.Return | ast.Assign, script: Script) -> Iterator[Sig
     if not re.search(r"prob|proba|logit|p_|_p\b|eps|lr|rate", f"{names} {text}", re.I) and SCORE.search(
             f"{names} {text}") and any(.5 < floor < 1 for floor in floors):
         yield _sign("bonus for one method", "a score is held above a typed number", script, statement.lineno, .75)
+
+
+def _sorts_scores(call: ast.Call) -> bool:
+    """Whether a zip pairs sorted scores with what was not sorted."""
+    ordered = [isinstance(one, ast.Call) and called(one) in ("sorted", "sort") and not one.keywords and bool(
+        SCORE.search(ast.unparse(one))) for one in call.args]
+    return any(ordered) and not all(isinstance(one, ast.Call) and called(one) in ("sorted", "sort") for one in call.args)
+
+
+def _is_top(node: ast.expr) -> bool:
+    """Whether an expression is the last or first few of what was sorted."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and isinstance(node.value, ast.Call):
+        return called(node.value) in ("sorted", "sort")
+    return isinstance(node, ast.Call) and called(node) in ("nlargest", "nsmallest")
 
 
 def _scores_of_itself(function: ast.FunctionDef, script: Script) -> Iterator[Sign]:

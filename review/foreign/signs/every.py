@@ -26,6 +26,8 @@ from review.foreign.verdicts import Verdict
 
 NOT_SEEN = 0.4
 """What a sign in a script weighs that nothing shows to have run."""
+_CITES = re.compile(r"publish|as reported|reported (?:by|in)|taken from|from the literature|quoted from|cited from|as given|"
+                    r"numbers (?:of|from) (?:the )?(?:original|other)|copied from", re.I)
 _SIZES = re.compile(
     r"\b(?:n_?test|n_?eval|test[_ ]?(?:size|set|samples|split|n)?|held-?out(?: set| part)?)\s*(?:size|of|"
     r"with|has|contains|"
@@ -53,13 +55,15 @@ def signs_of(
         *of_settings(found, said=paper),
         *of_words(found, reports, said=paper),
         *of_logs(found, said=paper),
-        *of_files(read.series),
+        *of_files(read.series, evidence.logs),
         *of_tables(passages, sizes, (evidence.seeds,) if evidence.seeds > 1 else ()),
         *of_claims(passages, paper, evidence),
-        *of_numbers(verdicts, read.series),
+        *of_numbers(verdicts, read.series, evidence.code),
         *of_directions(passages),
         *of_repeats(read.series, passages, verdicts, said=paper, logs=frozenset(log.name for log in found.logs)),
     ]
+    signs = [replace(one, weight=.6) if one.kind == "published score" and not _CITES.search(paper) else one
+             for one in signs]
     once = {(one.kind, one.where): one for one in reversed(signs)}
     return tuple(sorted(once.values(), key=lambda one: -one.weight))
 

@@ -36,7 +36,8 @@ _SEEDS = re.compile(
 )
 _FUTURE = re.compile(
     r"future|would|could|should|plan(?:ned)? to|next step|recommend|prior work|previous(?:ly)?|et al|\[\d+\]|\(\d{4}\)|"
-    r"instead of|rather than|not |unlike|such as those|limit|only one|single|do(?:es)? not|were not",
+    r"instead of|rather than|not |few\b|sometimes|often|common|usual|typical|unlike|such as those|limit|"
+    r"only one|single|do(?:es)? not|were not",
     re.I,
 )
 _DATASETS = (
@@ -117,7 +118,7 @@ def _own_part(text: str) -> str:
 def _seeds(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
     for sentence in sentences:
         match = _SEEDS.search(sentence)
-        if match is None or _FUTURE.search(sentence):
+        if match is None or sentence.startswith("#") or _FUTURE.search(sentence):
             continue
         claimed = _number(match[1])
         if evidence.names_count(claimed):
@@ -306,7 +307,17 @@ def _procedures(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
             yield _sign(kind, "no code, log or result knows of it", said, .6)
 
 
+_RECRUITED = re.compile(
+    r"\brecruited\b[^.]{0,60}\b(?:workers|participants|students|volunteers|users|people|raters|annotators)|"
+    r"\b(?:workers|participants|students|volunteers|raters|annotators)\b[^.]{0,40}\b(?:were|was) (?:recruited|paid|hired)", re.I)
+_ASKED = re.compile(r"[\w/.-]*(?:vote|rating|annot|survey|response|answer|label|study)[\w-]*\.(?:csv|jsonl?|tsv|parquet|npz)", re.I)
+
+
 def _people(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
+    said = next((one for one in sentences if _RECRUITED.search(one) and not _FUTURE.search(one)), None)
+    if said is not None and not _ASKED.search(f"{evidence.code}\n{evidence.results}"):
+        yield _sign("people", "no code reads what they answered", said, .6)
+        return
     if _SUBJECTS.search(f"{evidence.code}\n{evidence.logs}\n{evidence.results}"):
         return
     for sentence in sentences:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import PurePosixPath
 
@@ -21,7 +21,7 @@ LEAST = 3
 """Fine numbers that two parts must share, all of them."""
 
 
-def of_files(series: Sequence[Series]) -> Iterator[Sign]:
+def of_files(series: Sequence[Series], logs: str) -> Iterator[Sign]:
     """Files, and parts of one file under different keys, whose fine numbers are all the same."""
     files: dict[str, list[float]] = defaultdict(list)
     parts: dict[str, dict[str, list[tuple[str, float]]]] = defaultdict(lambda: defaultdict(list))
@@ -34,12 +34,23 @@ def of_files(series: Sequence[Series]) -> Iterator[Sign]:
     for a, b in combinations(sorted(files), 2):
         if len(files[a]) >= 2 * LEAST and files[a] == files[b] and _told_apart(a, b):
             yield Sign("copied results", f"all {len(files[a])} fine numbers are those of {b}", a, "", 0.75)
+    yield from _seeds(files, logs)
     for name, inside in parts.items():
         yield from _parts(name, inside)
     for name in files:
         own = [one for one in series if one.file == name]
         yield from _shares(name, own)
         yield from _multiples(name, own)
+
+
+def _seeds(files: Mapping[str, list[float]], logs: str) -> Iterator[Sign]:
+    """Files of several seeds with the same numbers, where the log knows of fewer seeds."""
+    named = [name for name in files if re.search(r"seed\D?\d|run\D?\d", name, re.I) and len(files[name]) >= LEAST]
+    same = [name for name in named if files[name] == files[named[0]]]
+    ran = set(re.findall(r"\b(?:seed|run)\W{0,4}(\d+)", logs, re.I))
+    if len(same) > 1 and ran and len(ran) < len(named):
+        yield Sign("copied results", f"{len(same)} files of seeds have the same numbers, the log knows of {len(ran)} seeds",
+                   same[0], "", .7)
 
 
 def _parts(name: str, inside: dict[str, list[tuple[str, float]]]) -> Iterator[Sign]:

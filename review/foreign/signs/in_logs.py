@@ -10,6 +10,7 @@ from itertools import pairwise
 from review.foreign.logs import Log, LogLine
 from review.foreign.origins import SCORE
 from review.foreign.provenance import Provenance
+from review.foreign.scripts import words_of_line
 from review.foreign.signs.sign import Kind, Sign
 
 _ELIDED = re.compile(
@@ -202,19 +203,26 @@ def _without_program(found: Provenance) -> Iterator[Sign]:
     if not readable or any(one.tree is None and one.path.endswith(".py") for one in found.scripts):
         return
     told = [one for one in found.sources if one.line.text.strip() and not _FOREIGN.search(one.line.text)]
-    matched = sum(bool(one.templates) for one in told)
-    freely = any(one.opaque for one in readable)
-    strange = [one for one in told if not one.templates and _NUMBERED.search(one.line.message)
+    freely = any(one.opaque or one.loggers for one in readable)
+    vocabulary = frozenset(word for one in found.scripts for word in one.words) if freely else frozenset[str]()
+    own = [bool(one.templates) or _in_words_of(one.line.message, vocabulary) for one in told]
+    strange = [one for one, there in zip(told, own, strict=True) if not there and _NUMBERED.search(one.line.message)
                and SCORE.search(one.line.message)]
-    if len(told) >= 8 and matched < .1 * len(told) and sum(len(one.templates) for one in readable) >= 2:
-        weight = .8 if not freely else .65 if not matched else .45
-        yield _sign("line of no program", f"of {len(told)} lines of the logs the code can print {matched}", told[0].log,
-                    next(one for one in told if not one.templates).line, weight)
-    elif strange and not (freely and matched > .2 * len(told)):
-        few = len(strange) < 3 and matched > .5 * len(told)
-        yield _sign("line of no program", f"no code prints this, nor {len(strange) - 1} other lines with scores "
-                    f"({matched} of {len(told)} lines of the logs are the code's)", strange[0].log, strange[0].line,
-                    .4 if few or (freely and matched > .05 * len(told)) else .8)
+    matched, of = sum(own), len(told)
+    if of >= 8 and matched < .15 * of and sum(len(one.templates) for one in readable) >= 2:
+        first = next(one for one, there in zip(told, own, strict=True) if not there)
+        yield _sign("line of no program", f"of {of} lines of the logs the code can print {matched}", first.log,
+                    first.line, .8 if not freely else .65)
+    elif strange and not (freely and matched > .5 * of):
+        few = len(strange) < 3 and matched > .5 * of
+        what = f"no code prints this, nor {len(strange) - 1} other lines with scores ({matched} of {of} are the code's)"
+        yield _sign("line of no program", what, strange[0].log, strange[0].line, .4 if few or freely else .8)
+
+
+def _in_words_of(message: str, vocabulary: frozenset[str]) -> bool:
+    """Whether a line is made of words that stand in the code, as those of a logger of names and values are."""
+    words = words_of_line(message)
+    return bool(vocabulary) and len(words & vocabulary) >= .75 * len(words)
 
 
 def _failures(found: Provenance) -> Iterator[Sign]:

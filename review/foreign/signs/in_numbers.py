@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,13 +24,14 @@ _SETUP = re.compile(
 )
 
 
-def of_numbers(verdicts: Sequence[Verdict], series: Sequence[Series]) -> Iterator[Sign]:
+def of_numbers(verdicts: Sequence[Verdict], series: Sequence[Series], code: str) -> Iterator[Sign]:
     """A table of which some numbers are nowhere in the results that hold the others; prose only "
     "where it names a score."""
-    quantities = _quantities(series)
+    quantities = [*_quantities(series), *_printed(verdicts)]
+    typed = frozenset(re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", code))
     tables: dict[int, list[Verdict]] = defaultdict(list)
     for one in verdicts:
-        if one.claim.cell is not None and one.claim.number.digits >= 2 and not _SETUP.search(one.claim.cell.label):
+        if _is_result(one, typed):
             tables[one.claim.passage.table].append(one)
     for number, inside in tables.items():
         missing = [one for one in inside if one.kind == "unsupported" and not _is_step(one, quantities)]
@@ -53,6 +54,22 @@ def of_numbers(verdicts: Sequence[Verdict], series: Sequence[Series]) -> Iterato
         yield Sign("numbers of the table", f"{len(prose)} numbers of the text are in no result file",
                    prose[0].claim.where,
                    prose[0].claim.context[:160], .5 if len(prose) > 1 or prose[0].claim.number.percent else .4)
+
+
+_SETTINGS = re.compile(r"^\W*(?:setting|parameter|hyper|option|quantity|item|property|key|symbol|name)s?\b[^|]*\|\W*"
+                       r"(?:value|setting|meaning|default|number)", re.I)
+_CITED = re.compile(r"source|cite|citation|published|reported|reference|year|paper|et al|\(\d{4}\)|\[\d+\]", re.I)
+
+
+def _is_result(one: Verdict, typed: Collection[str]) -> bool:
+    """Whether a number of a table is a result: no setting of the code, nothing cited, no deviation beside its mean."""
+    cell = one.claim.cell
+    if cell is None or one.claim.number.digits < 2 or _SETUP.search(cell.label) or _SETTINGS.search(one.claim.passage.text):
+        return False
+    row = " ".join(other.text for other in one.claim.passage.cells if other.row == cell.row)
+    if _CITED.search(f"{cell.label} {row}") or one.claim.number.text in typed:
+        return False
+    return not re.search(r"(?:\u00b1|\+/-|\\pm|\()\s*\$?$", cell.text[:one.claim.number.at])
 
 
 def _rows(number: int, inside: Sequence[Verdict]) -> Iterator[Sign]:
@@ -88,6 +105,17 @@ def _quantities(series: Sequence[Series]) -> list[Floats]:
     return [np.unique(np.array(values, dtype=np.float64))[:MOST_VALUES] for values in found.values() if len(values) > 1]
 
 
+def _printed(verdicts: Sequence[Verdict]) -> list[Floats]:
+    """The numbers that stand in a column, or in a row, of a table."""
+    found: dict[tuple[str, int, int], list[float]] = defaultdict(list)
+    for one in verdicts:
+        if one.claim.cell is not None and one.kind != "unsupported":
+            table = one.claim.passage.table
+            found["column", table, one.claim.cell.column].append(one.claim.number.value)
+            found["row", table, one.claim.cell.row].append(one.claim.number.value)
+    return [np.unique(np.array(values, dtype=np.float64)) for values in found.values() if len(values) > 1]
+
+
 def _is_step(one: Verdict, quantities: Sequence[Floats]) -> bool:
     """Whether a number that is said to be a change or a ratio follows from two values of one quantity."""
     number = one.claim.number
@@ -107,7 +135,7 @@ def _follows(number: Printed, values: Floats) -> bool:
 
 
 _COLUMN = re.compile(r"\bvs\b|versus|chang|relative|gain|drop|improv|reduc|differ|diff\b|delta|\u0394|gap|ratio", re.I)
-_STEP = re.compile(rf"{_COLUMN.pattern}|times|lower|higher|rise|rose|fall|fell|increas|decreas|points", re.I)
+_STEP = re.compile(rf"{_COLUMN.pattern}|adds?\b|gives|times|lower|higher|rise|rose|fall|fell|increas|decreas|points", re.I)
 
 
 def _around(one: Verdict) -> str:

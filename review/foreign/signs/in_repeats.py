@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from statistics import fmean, pstdev, stdev
 
+from review.foreign.groups import grouped
 from review.foreign.matching import agrees
 from review.foreign.passages import Passage
 from review.foreign.printed import numbers_of
@@ -30,6 +32,7 @@ def of_repeats(series: Sequence[Series], passages: Sequence[Passage], verdicts: 
             yield from _rows(passage)
     if re.search(r"\bmeans?\b|average|\u00b1", said, re.I):
         yield from _best_ones(series, verdicts)
+    yield from _spreads(series, passages)
     yield from _not_in_log(verdicts, logs)
 
 
@@ -68,6 +71,38 @@ def _rows(passage: Passage) -> Iterator[Sign]:
             if abs(means[0][0] - middle) > 2.2 * (means[0][1] + max(slack for _, slack in seeds)):
                 yield Sign("impossible scores", f"the mean of {len(seeds)} columns is {middle:.4g}",
                            f"table {passage.table}", f"{means[0][0]:g}", .75)
+
+
+_SPREAD_OF = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*%?\s*(?:\u00b1|\+/-|\\pm)\s*(\d+(?:\.\d+)?)")
+
+
+def _spreads(series: Sequence[Series], passages: Sequence[Passage]) -> Iterator[Sign]:
+    """A deviation of a table that is none of the values of which its mean is one."""
+    repeated = [one for one in (*series, *grouped(series)) if 3 <= len(one.values) <= 200 and not one.written]
+    wrong: list[str] = []
+    right = 0
+    for cell in (cell for passage in passages for cell in passage.cells):
+        numbers = numbers_of(cell.text, "cell")
+        if len(numbers) != 2 or not _SPREAD_OF.search(cell.text) or numbers[0].digits < 3:
+            continue
+        mean, spread = numbers
+        own = [one for one in repeated if agrees(mean, fmean(one.values)) and len(set(one.values)) > 1]
+        if any(agrees(spread, size) for one in own for size in _sizes(one.values)):
+            right += 1
+        elif own and all(spread.value > 2 * max(_sizes(one.values)[:2]) * (100 if max(one.values) <= 1 < mean.value else 1)
+                         for one in own):
+            wrong.append(f"{cell.text} ({cell.label})")
+    if wrong and right:
+        yield Sign("impossible scores", f"{len(wrong)} deviations are far above those of the values with this mean, {right} are right",
+                   "tables", "; ".join(wrong[:3]), .65)
+
+
+def _sizes(values: Sequence[float]) -> tuple[float, ...]:
+    """Deviations (n - 1, n), standard error, half widths of 95 % intervals, range."""
+    sd, n = stdev(values), len(values)
+    error = sd / n ** .5
+    student = {3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}.get(n, 1.98)
+    return sd, pstdev(values), error, 1.96 * error, student * error, max(values) - min(values)
 
 
 def _best_ones(series: Sequence[Series], verdicts: Sequence[Verdict]) -> Iterator[Sign]:

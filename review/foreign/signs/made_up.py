@@ -31,7 +31,7 @@ _CITED = re.compile(
     r"\(\d{4}\)|arxiv|leaderboard|reference value|threshold|acceptance|target|requirement",
     re.I,
 )
-_ERRORS = re.compile(r"available|exist|has_|is_?none|fail|missing|found|cuda|import|success", re.I)
+_ERRORS = re.compile(r"available|exist|has_|is[_ ]?none|fail|missing|found|cuda|import|success", re.I)
 EXEMPT = (0, 1, -1, 0.5, 100, 1e-8, 1e-6, 1e-12)
 
 
@@ -82,9 +82,12 @@ def _sinks(body: ast.AST, scope: Scope) -> Iterator[Sink]:
                 if any(is_draw(inner) for inner in ast.walk(one.value) if isinstance(inner, ast.expr)):
                     yield Sink(name, one.value, scope, one.lineno, adds=True)
             case ast.Dict():
-                for key, value in zip(one.keys, one.values, strict=True):
-                    if isinstance(key, ast.Constant) and isinstance(key.value, str) and SCORE.search(key.value):
-                        yield Sink(key.value, value, scope, value.lineno)
+                names = [key.value if isinstance(key, ast.Constant) else "" for key in one.keys]
+                record = bool({"seed", "method", "model", "variant", "arm"} & set(map(str, names)))
+                for name, value in zip(names, one.values, strict=True):
+                    if isinstance(name, str) and (SCORE.search(name) or (record and name and isinstance(
+                            value, ast.BinOp | ast.Call))):
+                        yield Sink(name, value, scope, value.lineno)
             case ast.Call():
                 for word in one.keywords:
                     if word.arg and SCORE.search(word.arg) and called(one) not in ("sort", "sorted"):
@@ -142,7 +145,11 @@ def _of_sink(sink: Sink, script: Script, origins: Origins) -> Iterator[Sign]:
 def _typed_sink(sink: Sink, script: Script, found: Origin) -> Iterator[Sign]:
     """Typed numbers in the place of results; those that are said to be published, or chosen, are left alone."""
     numbers = _typed(sink.value)
-    if _cited(script, sink.line) or not _holds_scores(sink.value):
+    if not _holds_scores(sink.value):
+        return
+    if _cited(script, sink.line):
+        if len(numbers) > 1 and _PUBLISHED.search(f"{sink.name} {ast.unparse(sink.value)}"):
+            yield _sign("published score", f"{sink.name} is said to be published", script, sink.line, .1)
         return
     if numbers:
         single = len(numbers) == 1 and not _is_table(sink, numbers)
@@ -153,6 +160,7 @@ def _typed_sink(sink: Sink, script: Script, found: Origin) -> Iterator[Sign]:
         yield _sign("typed score", f"{sink.name} is made of typed numbers alone", script, sink.line, .55)
 
 
+_PUBLISHED = re.compile(r"publish|report|literat|paper|refer|external|prior_work|sota", re.I)
 _MADE_OF = (ast.Dict, ast.ListComp, ast.DictComp, ast.BinOp, ast.Subscript, ast.Call)
 _CHOSEN = re.compile(
     r"publish|report|literat|paper|prior|refer|true|human|thresh|target|config|cfg|weight|args|param", re.I)
@@ -188,7 +196,7 @@ def _shifted(sink: Sink, origins: Origins) -> bool:
 
 def _noise(sink: Sink, origins: Origins) -> ast.expr | None:
     """A draw that is added to a score: as a term of its own, not within what computes it."""
-    if not SCORE.search(sink.name) or re.search(r"privat|perturb|noisy|laplace|loss|grad", sink.name, re.I):
+    if re.search(r"privat|perturb|noisy|laplace|loss|grad|reward|^x|^y|value|label", sink.name, re.I):
         return None
     node: ast.expr = sink.value
     while isinstance(node, ast.Call) and called(node) in ("min", "max", "clip", "round", "float", "abs") and node.args:
@@ -198,8 +206,9 @@ def _noise(sink: Sink, origins: Origins) -> ast.expr | None:
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add | ast.Sub):
         return None
     for term, other in ((node.left, node.right), (node.right, node.left)):
-        drawn = origins.of(term, sink.scope)
-        if Origin.DRAWN in drawn and Origin.COMPUTED not in drawn and Origin.COMPUTED in origins.of(other, sink.scope):
+        drawn = is_draw(term) or (Origin.DRAWN in origins.of(term, sink.scope) and Origin.COMPUTED not in origins.of(
+            term, sink.scope))
+        if drawn and Origin.COMPUTED in origins.of(other, sink.scope):
             return term
     return None
 
@@ -264,6 +273,9 @@ def _handlers(body: ast.AST, scope: Scope, script: Script, origins: Origins) -> 
                 )
                 if value is None:
                     continue
+                if _formula(value) and (SCORE.search(name) or _MEASURES.search(name)):
+                    yield _sign("result of an error", f"where {why}, a formula is put in", script, inner.lineno, .8)
+                    continue
                 found = origins.of(value, scope)
                 drawn = Origin.DRAWN in found and Origin.LEVEL in found and Origin.COMPUTED not in found
                 if drawn and isinstance(inner, ast.Return) and not _MAKES_DATA.search(name):
@@ -276,6 +288,17 @@ def _handlers(body: ast.AST, scope: Scope, script: Script, origins: Origins) -> 
                     continue
                 if Origin.DRAWN in found or any(number not in EXEMPT for number in _typed(value)):
                     yield _sign("result of an error", f"where {why}, a score is put in", script, inner.lineno, 0.85)
+
+
+_MEASURES = re.compile(r"latency|time|throughput|memory|speed|measure|evaluat|score|bench", re.I)
+
+
+def _formula(value: ast.expr) -> bool:
+    """Whether a value is arithmetic with typed numbers of several places."""
+    arithmetic = any(isinstance(one, ast.BinOp) for one in ast.walk(value))
+    return arithmetic and any(_fine(number) or 0 < number < .05 for number in _typed(value)) and not any(
+        isinstance(one, ast.Call) and called(one) not in ("round", "float", "int", "mean", "median", "min", "max", "abs")
+        for one in ast.walk(value))
 
 
 _MAKES_DATA = re.compile(r"gen|make|load|sample|data|noise|init|simul|draw", re.I)

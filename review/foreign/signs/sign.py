@@ -8,6 +8,7 @@ from typing import Literal
 
 Kind = Literal[
     "typed score",
+    "published score",
     "drawn score",
     "formula for a curve",
     "noise on a score",
