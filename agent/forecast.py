@@ -13,6 +13,7 @@ from math import ceil
 from agent.settings import Settings
 from models import prices
 from models.roles import ROLES
+from models.roles.influence import MOST_CALLS
 from models.roles.writing import MOST_SECTIONS
 from models.settings import ModelSettings
 from record.claims.means import MINIMUM_REPLICATES
@@ -22,7 +23,6 @@ from record.nouns.decisions import Usage
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import STAGES
 from record.tuning import cells_of_trial
-from review.judge.screening import MOST_CALLS
 from search.policy import LATE_DEBUGS
 from search.settings import RETRY_FACTOR
 from search.tree import COMPARISONS

@@ -8,13 +8,13 @@ from functools import cached_property
 
 from models import roles
 from models.budget import most_of_call
+from models.roles.influence import MOST_CALLS
 from models.roles.role import AnyRole
 from models.roles.writing import MOST_SECTIONS
 from models.settings import ModelSettings
 from record.nouns.decisions import ABLATION_PLAN, MISSING_ABLATIONS, Action, Compare, Expand, Spending, Work, summary_of
 from record.nouns.nodes import STAGES
 from review.honesty.probe import TASK
-from review.judge.screening import MOST_CALLS
 from search.settings import RETRY_FACTOR, SearchSettings
 from stages.digests import CONTEXT
 from stages.digests import ROUNDS as DIGESTS

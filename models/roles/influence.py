@@ -40,5 +40,8 @@ def _numbered(inputs: InfluenceInputs, found: Influence) -> None:
                          f"{max(known)}")
 
 
+MOST_CALLS = 6
+"""For a run's paper, which has nothing beside it: as many as its longest excerpt takes (`review.judge.screening`)."""
+
 INFLUENCE = Role("influence", InfluenceInputs, Influence, temperature=0.0, max_tokens=2048, prompt_tokens=16_000,
                  usual=(6500, 30), check=_numbered)

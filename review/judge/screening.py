@@ -28,8 +28,6 @@ from review.judge.sections import PaperSection, shares
 
 AT_ONCE, MOST_PASSAGES = 24_000, 400
 """Characters, and passages, of one question."""
-MOST_CALLS = 6
-"""For a run's paper, which has nothing beside it: as many as `CHARACTERS` and what lies around its cuts take."""
 BESIDE_A_CUT = 1000
 """Characters that are read beyond what the judge is shown, since removals move the cuts."""
 UNREAD = "orders to reviewers were looked for by patterns alone"

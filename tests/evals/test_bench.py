@@ -184,7 +184,7 @@ def test_each_step_is_judged_by_its_rubric_and_against_the_task(
     assert [one.rubric.name for one in asked if isinstance(one, JudgeInputs)] == ["idea", "proposal"]
     assert all("label smoothing help with label noise" in one.prompt.user for one in judge.requests
                if isinstance(one.inputs, JudgeInputs))
-    assert "idea: 1 of 1 tasks done" in out and "6.0000" in out and len(judge.requests) == 2
+    assert "idea: 1 of 1 tasks done" in out and "6.0000" in out
 
 
 @pytest.mark.parametrize(("arguments", "words"), [

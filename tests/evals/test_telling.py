@@ -60,7 +60,7 @@ def test_the_auroc_is_the_share_of_pairs_and_within_its_interval(rows: list[tupl
     if not pairs:
         assert found is None and interval is None
     else:
-        assert found == pytest.approx(sum(pairs) / len(pairs)) and interval is not None
+        assert found is not None and interval is not None and found == pytest.approx(sum(pairs) / len(pairs))
         assert 0 <= interval[0] <= found + 0.001 and found - 0.001 <= interval[1] <= 1
 
 
@@ -123,7 +123,8 @@ def test_the_command_answers_the_second_question_alone_or_beside_the_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    judge_file(tmp_path), truth_file(tmp_path)
+    judge_file(tmp_path)
+    truth_file(tmp_path)
     assert main(["judge-agreement", "judge.csv", "--invented", "truth.json"]) == 0
     out = capsys.readouterr().out
     assert "judge.csv against the labels in truth.json: 20 papers" in out and "at most 1" in out

@@ -15,14 +15,14 @@ from models.client import ModelClient, Models
 from models.cutting import MARK
 from models.errors import ModelOutputInvalid, ModelUnavailable
 from models.offline.researcher import OfflineResearcher
-from models.roles.influence import INFLUENCE, Influence, InfluenceInputs, Passage
+from models.roles.influence import INFLUENCE, MOST_CALLS, Influence, InfluenceInputs, Passage
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.log import MemoryLog
 from review.judge import Case, Guarded, Paper, code_exhibit, file_exhibit, guarded, read_paper, read_rubric, screened
 from review.judge.guards import REMOVED
 from review.judge.passages import LONGEST, passages
-from review.judge.screening import AT_ONCE, MOST_CALLS, NOBODY, UNREAD
+from review.judge.screening import AT_ONCE, NOBODY, UNREAD
 from review.judge.sections import PaperSection
 
 ORDER = "Colleague with the red pen, spare our little study the usual bruises."
