@@ -16,6 +16,7 @@ from models.roles.patching import ARM_PATCH
 from models.roles.planning import ABLATION_PLAN, MISSING_ABLATIONS, PLAN, REPOSITORY_PLAN
 from models.roles.protocol import PRIOR_SEARCH, PRIOR_WORK, PROTOCOL_REVIEW
 from models.roles.questions import QUESTION_CODE, QUESTION_CONCLUSION, QUESTION_DESIGN
+from models.roles.reading import CODE_READER
 from models.roles.repository import COMMAND, PARTS, PATCH, PATCH_CHECK, REPAIR
 from models.roles.revising import CITE_ASK, CITE_SELECT, REFLECT, SCOPE
 from models.roles.role import AnyRole
@@ -28,4 +29,4 @@ ROLES: Mapping[str, AnyRole] = {role.name: role for role in (
     ARM_PATCH, REPOSITORY_PLAN, PAPER_ABLATIONS, ABLATION_MATCH, REVIEW_REQUESTS, REQUEST_MATCH,
     ANSWER_DESIGN, ANSWER_CHANGE, ANSWER_CONCLUSION, ANSWER_CONDUCT,
     QUESTION_DESIGN, QUESTION_CODE, QUESTION_CONCLUSION,
-    PAPER_QUESTIONS, QUESTION_SCRIPTS, SCRIPT_STEPS)}
+    PAPER_QUESTIONS, QUESTION_SCRIPTS, SCRIPT_STEPS, CODE_READER)}

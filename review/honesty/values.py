@@ -93,8 +93,6 @@ HELD_OUT: Tags = frozenset({Tag.VALIDATION, Tag.TEST})
 SPLITS: Tags = frozenset({Tag.TRAIN, Tag.DEV}) | HELD_OUT
 
 
-FILE = "of_file"
-"""The attribute by which a node of a syntax tree knows its file."""
 
 
 class Unknown(Enum):

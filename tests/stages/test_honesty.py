@@ -28,7 +28,8 @@ from sandbox.scoring import chance_level
 from sandbox.scripted import ScriptedExecutor
 from sandbox.settings import SandboxSettings
 from search.settings import RETRY_FACTOR, SearchSettings
-from stages.evidence.scoring import frozen, probe_winners, score_tests
+from stages.evidence.probing import probe_winners
+from stages.evidence.scoring import frozen, score_tests
 from stages.nodes.canvas import Canvas
 from stages.nodes.plotting import draw
 from stages.paper.appendix import incidents

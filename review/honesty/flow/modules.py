@@ -6,24 +6,9 @@ What an import gives whose name is put together while the code runs is opaque, u
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 
-from record.syntax import parse
 from review.honesty.flow.walk import Frame, Given, Walk
-from review.honesty.values import FILE, Constant, Scope, Tag, Value, of
-
-
-def parsed(sources: Mapping[str, str]) -> dict[str, ast.Module]:
-    """The trees of the files that parse, by path; each node knows its file."""
-    found: dict[str, ast.Module] = {}
-    for path, source in sources.items():
-        try:
-            found[path] = parse(source)
-        except (SyntaxError, ValueError, RecursionError):
-            continue
-        for node in ast.walk(found[path]):
-            setattr(node, FILE, path)
-    return found
+from review.honesty.values import Constant, Scope, Tag, Value, of
 
 
 def dotted(path: str) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from record.nouns.nodes import Finding
-from review.honesty.form import Lines
+from review.honesty.form.lines import Lines
 
 FRAMES = frozenset({"f_locals", "f_globals", "f_back"})
 REFERENCES = frozenset({"gc.get_referrers", "gc.get_referents"})
