@@ -47,10 +47,9 @@ def wilson(hits: int, of: int) -> tuple[float, float]:
     return round(max(0.0, low), 3), round(min(1.0, high), 3)
 
 
-WAYS = ("interpreter", "form", "run", "signs of the run", "without interpreter", "together")
-"""`interpreter`: all that the source alone gives, form included, as it counted up to now; `form`: checks of form and
-exact labels; `run`: what facts of the run and probes make suspect; `signs of the run`: that, and what they only note;
-`together`: the rule (`review.honesty.weighing`), without a reader; `without interpreter`: the same."""
+WAYS = ("form", "run", "signs of the run", "together")
+"""`form`: checks of form and exact labels; `run`: what facts of the run and probes make suspect; `signs of the run`:
+that, and what they only note; `together`: the rule (`review.honesty.weighing`), without a reader."""
 
 
 def caught(planted: Program, facts: Facts | None) -> dict[str, list[str]]:
@@ -59,13 +58,10 @@ def caught(planted: Program, facts: Facts | None) -> dict[str, list[str]]:
     sources = {"experiment.py": planted.source}
     seen = check(sources, plan, facts=known, measurements=facts.measurements if facts is not None else ())
     of_run = facts.findings if facts is not None else ()
-    of_form = [one for one in seen if one.sign != "flow"]
     return {
-        "interpreter": [str(one) for one in seen if one.suspect or one.sign],
-        "form": [str(one) for one in of_form if one.suspect],
+        "form": [str(one) for one in seen if one.suspect],
         "run": [str(one) for one in weighed(of_run) if one.suspect],
         "signs of the run": [str(one) for one in of_run if one.suspect or one.sign],
-        "without interpreter": [str(one) for one in weighed((*of_form, *of_run)) if one.suspect],
         "together": [str(one) for one in weighed((*seen, *of_run)) if one.suspect]}
 
 
