@@ -6,6 +6,7 @@ time or budget ends unclear and says so. A probe executes each cell that it need
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from asyncio import to_thread
 from collections.abc import Mapping
@@ -56,9 +57,10 @@ async def probe_winners(bench: Bench) -> None:
 
 async def look_at_ablations(bench: Bench, client: ModelClient) -> None:
     """Probe the rows of the ablations that the paper reports, and have all code read, as far as it is not done."""
-    for node in ablations(bench.state):
-        if not _probed(bench, node.id, "rows"):
-            await _Probes(bench, node.id).rows()
+    probes = [_Probes(bench, node.id) for node in ablations(bench.state) if not _probed(bench, node.id, "rows")]
+    seen = await asyncio.gather(*(one.rows_seen() for one in probes))
+    for one, found in zip(probes, seen, strict=True):
+        one.record("rows", *found)
     await read_code(bench, client)
 
 
@@ -98,7 +100,7 @@ class _Probes:
         signs = weighed(frozen_seed(code_of(self.code)) if found.outcome == "still" else (), self.node.findings)
         if signs:
             self.bench.recorder.append(Suspected(node=self.name, findings=signs))
-        self._record("seed", found)
+        self.record("seed", found)
 
     async def labels(self) -> None:
         """With permuted labels. What one permutation may take of the GPUs is left free from the start
@@ -120,11 +122,18 @@ class _Probes:
             found = found._replace(why=f"{found.why} (permutation {runs} of at most {PERMUTATIONS})")
         except NotRunError as error:
             found = Probe("unclear", f"{found.why}; {error}" if found.why else str(error))
-        self._record("labels", found, measured)
+        self.record("labels", found, measured)
 
     async def rows(self) -> None:
-        """With every second row to be predicted replaced. Where others move too, the code is run once more unchanged:
-        code that gives other values by itself has shown nothing."""
+        """With every second row to be predicted replaced."""
+        self.record("rows", *await self.rows_seen())
+
+    async def rows_seen(self) -> tuple[Probe, tuple[Measurement, ...]]:
+        """What becomes of predictions where every second row is replaced, and what was measured.
+
+        Where others move too, the code is run once more unchanged: code that gives other values by itself has shown
+        nothing.
+        """
         plan, measured = self.bench.plan, tuple[Measurement, ...]()
         try:
             before, cells = await self._before(), self._cheapest()
@@ -141,7 +150,7 @@ class _Probes:
                     found = Probe("unclear", "run once more unchanged, the code predicts other values")
         except NotRunError as error:
             found = Probe("unclear", str(error))
-        self._record("rows", found, measured)
+        return found, measured
 
     async def arms(self) -> None:
         """With the names of baseline and method exchanged, in a program of cells."""
@@ -159,7 +168,7 @@ class _Probes:
                                metric=self.bench.plan.primary)
         except NotRunError as error:
             found = Probe("unclear", str(error))
-        self._record("arms", found, measured)
+        self.record("arms", found, measured)
 
     # --- what they share ----------------------------------------------------------------------------------------------
 
@@ -237,7 +246,7 @@ class _Probes:
             return "it asks language models"
         return "a repository reads its own data" if self.bench.repository is not None else None
 
-    def _record(self, kind: Kind, found: Probe, measured: tuple[Measurement, ...] = ()) -> None:
+    def record(self, kind: Kind, found: Probe, measured: tuple[Measurement, ...] = ()) -> None:
         """What came of a probe; suspect where it is what honest code does not do."""
         bench, budget = self.bench, self.bench.budget
         if found.outcome == "still" and kind != "seed":
