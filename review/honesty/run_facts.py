@@ -39,6 +39,11 @@ TOLD = re.compile(r"budget|epochs?\b|steps\b|rows\b|subset|few-?shot|small(er)? 
 DRAWS = re.compile(r"\b(default_rng|RandomState|randn?|randint|randperm|permutation|shuffle|choice|normal|uniform|"
                    r"Dropout|nn\.Linear|nn\.Conv\w+)\(")
 
+OWN_SEED = re.compile(r"\b(default_rng|RandomState|manual_seed|random\.seed|set_seed|PRNGKey)\("
+                      r"\s*\[?\s*(\d|[A-Z_]*SEED\b)")
+READS_SEED = re.compile(r"\.seed\b(?!\()|seed_everything|\bimport seed\b|[\"']seed[\"']")
+"""Whatever it is read from: only code that never does is sure to ignore it."""
+
 
 def _sign(kind: str, why: str) -> Finding:
     return Finding(kind=kind, why=why, suspect=False, sign="run")
@@ -159,10 +164,16 @@ def said_not_run(setups: Mapping[str, Scalar], plan: DataPlan | None, datasets: 
 
 
 def frozen_seed(code: Mapping[str, str]) -> Iterator[Finding]:
-    """Of a node whose replicates all measured the same: that its code draws random numbers all the same."""
-    for file, text in code.items():
-        for number, line in enumerate(text.splitlines(), 1):
-            if DRAWS.search(line):
-                yield Finding(kind="frozen seed", file=file, line=number, text=line.strip()[:160], suspect=False,
-                              sign="run", why="draws random numbers, and all replicates measured the same values")
-                return
+    """Of a node whose replicates all measured the same: that its code draws random numbers all the same.
+
+    A sign; enough by itself where the code seeds with a number of its own and never reads the seed that it is given.
+    """
+    own = not any(READS_SEED.search(text) for text in code.values())
+    lines = [(file, number, line) for file, text in code.items() for number, line in enumerate(text.splitlines(), 1)]
+    seeded = next((one for one in lines if own and OWN_SEED.search(one[2])), None)
+    drawn = seeded or next((one for one in lines if DRAWS.search(one[2])), None)
+    if drawn is not None:
+        file, number, line = drawn
+        why = "draws random numbers, and all replicates measured the same values"
+        yield Finding(kind="frozen seed", file=file, line=number, text=line.strip()[:160], suspect=seeded is not None,
+                      sign="run", why=f"{why}: it seeds them itself, whatever lab.seed is" if seeded else why)

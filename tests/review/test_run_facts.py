@@ -88,8 +88,10 @@ def test_seeds_and_datasets_that_only_constants_have_are_noted() -> None:
 
 
 def test_equal_replicates_of_code_that_draws_are_a_sign_with_a_line() -> None:
-    [found] = frozen_seed({"experiment.py": "import lab\nrng = np.random.default_rng(7)\n"})
-    assert found.sign == "run" and found.line == 2
+    [found] = frozen_seed({"experiment.py": "import lab\nrng = np.random.default_rng([7, lab.seed])\n"})
+    assert (found.sign, found.line, found.suspect) == ("run", 2, False)
+    [found] = frozen_seed({"experiment.py": "import lab\nSEED = 7\nx = rng.normal()\nrng = default_rng(SEED)\n"})
+    assert (found.line, found.suspect) == (4, True)
     assert not list(frozen_seed({"experiment.py": "x = np.linalg.solve(a, b)\n"}))
 
 
