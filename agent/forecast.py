@@ -166,6 +166,6 @@ def _estimate(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[s
         "reflect": reflections, "influence": MOST_CALLS if most else 2, "judge": 1,
         "figure_review": reflections, "scope": reflections + 1,
         "ablation_plan": plannings * bool(planned), "missing_ablations": plannings * bool(paper.missing_ablations),
-        "cite_ask": citations, "cite_select": citations,
+        "cite_ask": citations, "cite_select": citations, "code_reader": 1 + ablated,
     }
     return calls, (searched + replicates + trials_of(plan) * (1 + most)) * (1 + most)

@@ -1,6 +1,6 @@
-"""How well the static checks of honesty do: recall on planted programs, false alarms on their honest twins.
+"""How well the checks of honesty do: recall on planted programs, false alarms on their honest twins.
 
-    python -m benchmarks.honesty [--out FILE]
+    python -m benchmarks.honesty [--sets blind3] [--out FILE]
 
 Prints one JSON object, by set of `benchmarks.planted`: `tuned` was written with sight of the checks, `blind` and
 `blind2` without (each was blind once, at its first run). A program counts as caught where a finding is `suspect`; notes
@@ -13,13 +13,15 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.planted import SETS, Program, programs
+from benchmarks.planted_runs import Facts, Runs, facts_of
 from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
 from review.honesty import check
+from review.honesty.weighing import weighed
 
 PLAN = DataPlan(
     task="classify tables", expected_seconds=1,
@@ -45,36 +47,62 @@ def wilson(hits: int, of: int) -> tuple[float, float]:
     return round(max(0.0, low), 3), round(min(1.0, high), 3)
 
 
-def report(planted: Iterable[Program]) -> dict[str, Any]:
-    """Recall, false alarms, both by kind, and what went wrong."""
-    began, kinds, wrong = time.monotonic(), dict[str, dict[str, int]](), list[dict[str, Any]]()
-    for program in planted:
-        plan, facts = (SIMULATED, (WAVE,)) if '"wave"' in program.source else (PLAN, None)
-        findings = check({"experiment.py": program.source}, plan, facts=facts)
-        caught = any(finding.suspect for finding in findings)
-        line = kinds.setdefault(program.kind, {"planted": 0, "caught": 0, "noted": 0, "twins": 0, "alarms": 0})
-        line["twins" if program.honest else "planted"] += 1
-        line["alarms" if program.honest else "caught"] += caught
-        line["noted"] += not program.honest and bool(findings) and not caught
-        if caught == program.honest:
-            wrong.append({"name": program.name, "kind": program.kind, "why": program.why, "honest": program.honest,
-                          "findings": [str(finding) for finding in findings]})
-    total = {name: sum(line[name] for line in kinds.values()) for name in ("planted", "caught", "twins", "alarms")}
+WAYS = ("form", "run", "signs of the run", "together")
+"""`form`: checks of form and exact labels; `run`: what facts of the run and probes make suspect; `signs of the run`:
+that, and what they only note; `together`: the rule (`review.honesty.weighing`), without a reader."""
+
+
+def caught(planted: Program, facts: Facts | None) -> dict[str, list[str]]:
+    """By way: the findings for which it would have the program suspect."""
+    plan, known = (SIMULATED, (WAVE,)) if '"wave"' in planted.source else (PLAN, None)
+    sources = {"experiment.py": planted.source}
+    seen = check(sources, plan, facts=known, measurements=facts.measurements if facts is not None else ())
+    of_run = facts.findings if facts is not None else ()
     return {
-        "kinds": len(kinds), "recall": f"{total['caught']}/{total['planted']}",
-        "recall_interval": wilson(total["caught"], total["planted"]),
-        "false_alarms": f"{total['alarms']}/{total['twins']}",
-        "false_alarm_interval": wilson(total["alarms"], total["twins"]),
-        "kinds_caught": f"{sum(line['caught'] == line['planted'] for line in kinds.values())}/{len(kinds)}",
-        "by_kind": kinds, "missed": sorted({f"{one['kind']}: {one['why']}" for one in wrong if not one["honest"]}),
-        "alarmed": [one for one in wrong if one["honest"]][:20], "seconds": round(time.monotonic() - began, 2)}
+        "form": [str(one) for one in seen if one.suspect],
+        "run": [str(one) for one in weighed(of_run) if one.suspect],
+        "signs of the run": [str(one) for one in of_run if one.suspect or one.sign],
+        "together": [str(one) for one in weighed((*seen, *of_run)) if one.suspect]}
+
+
+def report(planted: Iterable[Program], runs: Runs | None = None) -> dict[str, Any]:
+    """By way: recall, false alarms, and what went wrong. Without `runs` nothing is executed."""
+    began, lines, errors = time.monotonic(), list[tuple[Program, dict[str, list[str]]]](), dict[str, str]()
+    for program in planted:
+        facts = facts_of(runs, program, PLAN) if runs is not None else None
+        if facts is not None and facts.error:
+            errors[program.name] = facts.error.strip().splitlines()[-1][:200]
+        lines.append((program, caught(program, facts)))
+    ways = {way: _told([(program, found[way]) for program, found in lines]) for way in WAYS}
+    return {**ways, "not run": errors, "seconds": round(time.monotonic() - began, 1)}
+
+
+def _told(lines: Sequence[tuple[Program, list[str]]]) -> dict[str, Any]:
+    planted = [(program, found) for program, found in lines if not program.honest]
+    twins = [(program, found) for program, found in lines if program.honest]
+    hits, alarms = (sum(bool(found) for _, found in part) for part in (planted, twins))
+    return {
+        "recall": f"{hits}/{len(planted)}", "recall_interval": wilson(hits, len(planted)),
+        "false_alarms": f"{alarms}/{len(twins)}", "false_alarm_interval": wilson(alarms, len(twins)),
+        "missed": sorted({program.kind for program, found in planted if not found}),
+        "alarmed": {program.name: found for program, found in twins if found}}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--sets", default=",".join(SETS), help="of benchmarks.planted, separated by commas")
+    parser.add_argument("--still", action="store_true", help="read the programs only, run nothing")
+    parser.add_argument("--each", type=int, default=1, help="take one program and its twin in so many")
     arguments = parser.parse_args()
-    text = json.dumps({name: report(programs(name)) for name in SETS}, indent=1)
+    found: dict[str, Any] = {}
+    with Runs() as runs:
+        for name in arguments.sets.split(","):
+            chosen = programs(name)
+            pairs = sorted({one.name.rpartition("_")[0] for one in chosen})[::arguments.each]
+            found[name] = report([one for one in chosen if one.name.rpartition("_")[0] in pairs],
+                                 None if arguments.still else runs)
+    text = json.dumps(found, indent=1)
     print(text)
     if arguments.out is not None:
         arguments.out.write_text(text + "\n")

@@ -138,6 +138,8 @@ def small_step(event: Event, state: RunState) -> str | None:
             return f"{event.node} figures accepted" + ("" if event.looked else " by the lint alone")
         case searching.Suspected():
             return f"{event.node} checked: {short('; '.join(map(str, event.findings)), 160)}"
+        case searching.CodeRead():
+            return f"{event.node}: its code was read by {event.reader}: {event.verdict}, {len(event.doubts)} doubts"
         case searching.Probed():
             return f"{event.node} probed ({event.probe}): {event.outcome}: {short(event.why, 100)}"
         case _:

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,6 +156,23 @@ def score_submissions(
     """
     chosen = [submission for submission in read_submitted(folder, grade) if submission.split == split]
     return _measurements(folder, "submissions", chosen, labels=labels, seed=seed)
+
+
+class Predictions(NamedTuple):
+    """What was handed in for one condition on one dataset."""
+
+    dataset: str
+    condition: str
+    kind: str
+    values: Array
+    """(rows,) or (rows, classes)."""
+
+
+def final_predictions(folder: Path, labels: Path) -> tuple[Predictions, ...]:
+    """The predictions for validation without a step. Raises `SubmissionRefused`."""
+    return tuple(Predictions(one.dataset, one.condition, one.kind, values_of(folder, "submissions", one, labels)[0])
+                 for one in read_index(folder, INDEX) if one.split == "validation" and one.step is None
+                 and one.kind in ("predictions", "probabilities", "logits"))
 
 
 def seal(folder: Path, labels: Path, *, grade: Grade = "computed") -> dict[str, str]:

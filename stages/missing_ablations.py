@@ -38,6 +38,7 @@ from search.policy import LATE_DEBUGS
 from search.replication import of_ablation
 from search.tree import view_of
 from stages.bench import Bench, note_time, numbered
+from stages.evidence.probing import look_at_ablations
 from stages.evidence.scoring import score_frozen
 from stages.paper.material import claims_of
 from stages.paper.reflection import revise
@@ -65,6 +66,7 @@ async def missing_ablations(bench: Bench) -> bool:
         bench.recorder.append(missed.model_copy(update={"missing": tuple(
             one.model_copy(update={"refused": reason}) if one in left else one for one in missed.missing)}))
     if accepted(bench.state):
+        await look_at_ablations(bench, client)
         await score_frozen(bench)
     if missed is not None and missed.missing:  # assess the draft against the record as it is now, and have it revised
         drafts = bench.state.drafts

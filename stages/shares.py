@@ -51,7 +51,8 @@ class RunShares:
 
     def steps(self) -> Mapping[str, Spending]:
         """Every step outside the search that a run takes, by its task."""
-        return {**self._steps, TASK: self.attempt(self.node_seconds * RETRY_FACTOR)}  # the first permutation of labels
+        return {**self._steps, TASK: self._steps[TASK] + self.attempt(self.node_seconds * RETRY_FACTOR)}  # the first
+        # permutation of labels
 
     @cached_property
     def _steps(self) -> Mapping[str, Spending]:
@@ -69,7 +70,8 @@ class RunShares:
             "reflect": call(roles.REFLECT) * paper.reflections,
             ABLATION_PLAN.task: call(roles.ABLATION_PLAN) * PLANNINGS * bool(self.search.planned_ablations),
             MISSING_ABLATIONS.task: (call(roles.MISSING_ABLATIONS) * PLANNINGS + call(roles.REFLECT) * REVISIONS)
-            * missing,
+            * missing + call(roles.CODE_READER) * paper.missing_ablations,
+            TASK: call(roles.CODE_READER) * (1 + self.search.ablation.nodes),
             **{look_task(number): call(roles.FIGURE_REVIEW) for number in range(rounds)},
             **{scope_task(number): call(roles.SCOPE) for number in range(rounds + 1)},
             "judge": (call(roles.INFLUENCE) * MOST_CALLS + call(roles.JUDGE)) * paper.judge}

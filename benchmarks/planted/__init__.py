@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-SETS = ("tuned", "blind", "blind2")
+SETS = ("tuned", "blind", "blind2", "blind3")
 FIGURE_SETS = ("tuning", "heldout", "hard")
 
 

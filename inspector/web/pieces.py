@@ -184,9 +184,16 @@ def checks_of(state: RunState, seedless: tuple[str, ...]) -> Iterator[ShownCheck
                     f"{f' ({counts})' if counts else ''}: {'; '.join(found.findings) or 'no findings'}"
                     f"{f'; and {found.more} more' if found.more else ''}")
     for one in state.probes:
-        what = "trained on permuted labels" if one.probe == "labels" else "run under other seeds"
+        what = {"labels": "trained on permuted labels", "seed": "run under other seeds", "rows": "given other rows to "
+                "predict", "arms": "told the names of its arms exchanged"}[one.probe]
         yield ShownCheck("Probe", {"moved": True, "still": False}.get(one.outcome), f"{one.node} {what}: {one.why}",
                     (one.node,))
+    for one in state.readings:
+        said = "; ".join(map(str, one.doubts)) or "no doubt with lines that bear it out"
+        dropped = f"; {one.dropped} doubts dropped, whose quotes do not stand where they say" if one.dropped else ""
+        yield ShownCheck("Code read", {"honest": True, "dishonest": False}.get(one.verdict), (
+            f"{one.node} {one.verdict} by {one.reader}" + (f": {said}{dropped}" if one.verdict != "not read" else "")),
+            (one.node,))
     suspects = tuple(node.id for node in state.nodes.values() if node.suspect)
     if state.nodes:
         yield ShownCheck("Suspect", not suspects, f"{len(suspects)} of {len(state.nodes)} nodes: their numbers stay "

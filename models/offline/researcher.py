@@ -22,6 +22,7 @@ from models.offline.judging import compare, feedback, summary, vision
 from models.offline.planning import ablation_plan, missing_ablations, plan
 from models.offline.plotting import figure_review, figures, plot
 from models.offline.protocol import prior_search, prior_work, protocol_review
+from models.offline.reading import code_reader
 from models.offline.reflecting import reflect, scope
 from models.offline.repository import command, part_patch, parts, patch_check, repair
 from models.offline.writing import outlined, sections
@@ -38,7 +39,7 @@ ANSWERS: dict[str, Callable[[Any], BaseModel]] = {
     "idea": idea, "idea_reflect": idea_reflect, "related_work": related_work, "proposal": proposal, "idea_of": idea_of,
     "digest": digest, "prefer": prefer, "prior_search": prior_search, "prior_work": prior_work,
     "protocol_review": protocol_review, "command": command, "repair": repair, "parts": parts,
-    "part_patch": part_patch, "patch_check": patch_check,
+    "part_patch": part_patch, "patch_check": patch_check, "code_reader": code_reader,
 }
 
 

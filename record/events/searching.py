@@ -8,6 +8,7 @@ from pydantic import Field
 
 from record.ablation import Ablation, MissingAblation
 from record.nouns.cells import Cell
+from record.nouns.code_reading import CodeDoubt, ReadingVerdict
 from record.nouns.data import DataPlan, DatasetFacts, Measurement, OnHub, OverExamples, Scorer
 from record.nouns.decisions import Action, Seen
 from record.nouns.figures import Figure, FigureReview
@@ -121,15 +122,32 @@ class Suspected(Frozen):
 
 
 class Probed(Frozen):
-    """A winner was run again, after the search, with something changed that must move its numbers."""
+    """What the paper rests on was run again, after the search, with something changed that must move its numbers.
+
+    Of `rows` it must move the predictions of the replaced rows, and no others.
+    """
 
     type: Literal["probed"] = "probed"
     node: str
-    probe: Literal["labels", "seed"] = Field(description="labels: training labels permuted; seed: another seed")
+    probe: Literal["labels", "seed", "rows", "arms"] = Field(description=(
+        "labels: training labels permuted; seed: another seed; rows: every second row to be predicted replaced; arms: "
+        "the names of baseline and method exchanged"))
     seconds: float = 0.0
     measurements: tuple[Measurement, ...] = ()
     outcome: Literal["moved", "still", "unclear"]
     why: str
+
+
+class CodeRead(Frozen):
+    """The code of a node that the paper rests on was read by a second role, or could not be."""
+
+    type: Literal["code_read"] = "code_read"
+    node: str
+    reader: str = Field(description="the model")
+    decision: int
+    verdict: ReadingVerdict
+    doubts: tuple[CodeDoubt, ...] = Field(default=(), description="whose quote stands at the lines that they cite")
+    dropped: int = Field(default=0, description="doubts whose quote does not")
 
 
 class Unsealed(Frozen):
@@ -150,7 +168,7 @@ class Resampled(Frozen):
 
 NodeEvent = (
     Proposed | Stepped | CellsOwed | CellExecuted | Executed | Plotted | Reviewed | Judged | Suspected | Probed
-    | Unsealed | Resampled)
+    | CodeRead | Unsealed | Resampled)
 
 
 class Prepared(Frozen):

@@ -196,6 +196,8 @@ class Facts:
     internal_faults: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Fault of ours (`Failure.ours`) -> nodes that met it; those of one that ended the run count no more."""
     probes: list[searching.Probed] = field(default_factory=list[searching.Probed])
+    readings: list[searching.CodeRead] = field(default_factory=list[searching.CodeRead])
+    """Of the code behind the paper, by a second role."""
     planned: searching.AblationsPlanned | None = None
     """The ablations of the last stage; None before they are planned, and where nobody planned any."""
     missed: searching.AblationsMissed | None = None

@@ -137,6 +137,8 @@ def apply_node(state: RunState, event: searching.NodeEvent, at: float) -> None:
         case searching.Plotted():
             plotting = Plotting(n=event.n, figures=event.figures, failure=event.failure, seconds=event.seconds)
             change(state, node.id, plottings=(*node.plottings, plotting))
+        case searching.CodeRead():
+            state.readings.append(event)
         case searching.Reviewed():
             reviewed = node.plottings[-1].model_copy(update={"reviews": event.reviews, "looked": event.looked})
             change(state, node.id, plottings=(*node.plottings[:-1], reviewed))

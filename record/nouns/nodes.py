@@ -168,6 +168,8 @@ class Finding(Frozen):
     kind: str = Field(description="e.g. 'constant', 'random', 'swallowed'")
     why: str = Field(description="one sentence that a reader can hold against the line")
     suspect: bool = Field(default=True, description="whether it keeps the node's numbers out; a note otherwise")
+    sign: Literal["", "run", "reader"] = Field(default="", description=(
+        "where a sign of dishonest code is from, which counts together with one from elsewhere; empty: no such sign"))
     file: str = "experiment.py"
     line: int = Field(default=0, description="from 1; 0: it is of no single line")
     text: str = Field(default="", description="the line")

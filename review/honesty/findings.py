@@ -1,149 +1,52 @@
-"""The findings on a program: what flows into its predictions and metrics, and how it treats failure and chance.
+"""The findings on a program: what its form shows, and scores that it said of labels that it cannot have.
 
-A finding is `suspect` where an honest program has no reason to do so; what may be right is a note.
+A finding is `suspect` where an honest program has no reason to do so; what may be right is a note, or a sign
+(`review.honesty.weighing`).
 """
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from record.nouns.data import DataPlan, DatasetFacts, Measurement
 from record.nouns.nodes import Finding
 from record.source import ENTRY
-from review.honesty import library as lib
-from review.honesty.arms import between_arms
-from review.honesty.flow import Flow, Sink, TooLongError
-from review.honesty.flow.modules import dotted, parsed
-from review.honesty.flow.walk import LONGEST
-from review.honesty.form import Lines, structural
-from review.honesty.internals import uses_of_internals
+from review.honesty.form import Lines, of_form
+from review.honesty.form.lines import parsed
 from review.honesty.plotted import typed_figures
-from review.honesty.submissions import (
-    KIND,
-    SOURCES,
-    Submissions,
-    Withheld,
-    unseen_in_record,
-    unseen_in_source,
-    withheld,
-)
-from review.honesty.values import HELD_OUT, Tag
-
-TRANSDUCTIVE = re.compile(r"transduct|semi-?supervis|unlabel|test-time|domain adapt|self-train|pseudo-?label", re.I)
-GENERATED = re.compile(r"synthetic|simulat|generated|toy|distil|pre-?train", re.I)
+from review.honesty.unseen import unseen_in_record, withheld
+from review.honesty.weighing import weighed
 
 
 def check(
     sources: Mapping[str, str], plan: DataPlan | None = None, *, facts: Iterable[DatasetFacts] | None = None,
     plots: Collection[str] = ("plots.py",), measurements: Sequence[Measurement] = (),
+    beside: Iterable[Finding] = (),
 ) -> tuple[Finding, ...]:
     """The findings on sources by path, one a kind and line; code that does not parse has none, and no other file.
 
     `plots` names the sources that only draw. `facts` say which datasets have withheld labels, and of what kind; without
     them all of the plan have them. `measurements` are what a run of the sources recorded; they are checked for scores
-    of withheld rows unless the sources already have a finding of that kind.
+    of withheld rows. `beside` are facts of that run, which are given back with the others and weighed with them.
     """
-    hidden = withheld(plan, facts)
-    found: list[Finding] = []
-    with suppress(*_UNREAD):
-        code = {path: text for path, text in sources.items() if path.endswith(".py") and path not in plots}
-        found += list(_experiment(code, plan, hidden))
+    code = {path: text for path, text in sources.items() if path.endswith(".py") and path not in plots}
+    found = [*_of_code(code, plan)]
     for name in plots:
         with suppress(*_UNREAD):
             found += [one.model_copy(update={"file": name}) for one in list(typed_figures(sources.get(name, "")))]
-    findings: dict[tuple[str, str, int], Finding] = {}
-    for one in found:
-        findings.setdefault((one.file, one.kind, one.line), one)
-    if any(finding.kind == KIND and finding.suspect for finding in findings.values()):
-        return tuple(findings.values())
-    return (*findings.values(), *unseen_in_record(measurements, hidden))
+    findings = {(one.file, one.kind, one.line): one for one in reversed(found)}
+    return weighed((*reversed(findings.values()), *unseen_in_record(measurements, withheld(plan, facts)), *beside))
 
 
-_UNREAD = (SyntaxError, TooLongError, RecursionError)
+_UNREAD = (SyntaxError, RecursionError)
 """What of code nothing can be said."""
 
 
-def _experiment(code: Mapping[str, str], plan: DataPlan | None, hidden: Withheld) -> Iterable[Finding]:
+def _of_code(code: Mapping[str, str], plan: DataPlan | None) -> list[Finding]:
     trees = parsed(code)
     entry = next((path for path in (ENTRY, *trees) if path in trees), None)
-    if entry is None:
-        return
-    flow = Flow(trees[entry], {dotted(path): tree for path, tree in trees.items() if path != entry}, _arms(trees, plan))
-    flow.run()
-    lines = Lines({entry: code[entry], **code})
-    sinks = list(flow.sinks.values())
-    wording = _words(plan)
-    submissions = Submissions(lines, plan, flow.training, trained=any(
-        one.name == "backward" and one.tags & SOURCES for one in sinks), generated=bool(GENERATED.search(wording)),
-                      hidden=hidden)
-    for one in sinks:
-        if one.name in ("submit", "result", "log"):
-            yield from submissions.findings(one)
-        elif one.name == "artifact":
-            yield from submissions.artifact(one)
-        elif one.name == "inert" and not flow.training.rated(one.tags):
-            yield lines.finding("inert", one.call, f"{one.named['why']}: nothing is learnt",
-                                suspect=lib.UNLEARNT.search(wording) is None)
-        elif one.name in ("fit", "backward"):
-            yield from _learnt(one, lines, transductive=bool(TRANSDUCTIVE.search(wording)))
-        elif one.name == "statistic":
-            yield lines.finding("held out", one.call, "takes a statistic over training rows and rows to be predicted "
-                                "together", suspect=not TRANSDUCTIVE.search(wording))
-        elif one.name == "outside":
-            yield lines.finding("outside", one.call, f"looks for files outside its folder, at {one.named['path']!r}")
-        elif one.name == "labels":
-            yield from _loaded(one, lines, plan)
-    for test, tags in flow.selections:
-        if tags & HELD_OUT and not tags & {Tag.PART, Tag.OPAQUE}:
-            yield lines.finding("held out", test, "the best is chosen by what is seen on rows to be predicted",
-                                suspect=not TRANSDUCTIVE.search(wording))
-    yield from _made_up_training(sinks, lines, wording)
-    yield from between_arms(sinks, lines, plan, flow.training)
-    yield from structural(flow, sinks, lines, plan)
-    yield from unseen_in_source(sinks, lines, hidden)
-    yield from uses_of_internals(flow.tree, lines)
-
-
-def _arms(trees: Mapping[str, ast.Module], plan: DataPlan | None) -> tuple[str, ...]:
-    """The arms of the plan, and those that code names which take a part out."""
-    named = {one.value for tree in trees.values() for one in ast.walk(tree)
-             if isinstance(one, ast.Constant) and isinstance(one.value, str) and one.value.startswith("without-")}
-    return tuple(dict.fromkeys((*(arm.name for arm in plan.arms), *sorted(named))))[:LONGEST] if plan else ()
-
-
-def _words(plan: DataPlan | None) -> str:
-    if plan is None:
-        return ""
-    return " ".join([plan.task, plan.notes, *(f"{arm.name} {arm.title} {arm.description}" for arm in plan.arms)])
-
-
-# --- what is learnt from --------------------------------------------------------------------------------------------
-
-
-def _learnt(sink: Sink, lines: Lines, *, transductive: bool) -> Iterable[Finding]:
-    held = sink.tags & HELD_OUT
-    if held:
-        names = " and ".join(sorted(tag.name.lower() for tag in held if isinstance(tag, Tag)))
-        yield lines.finding("held out", sink.call, f"rows of {names} go into fitting", suspect=not transductive)
-
-
-def _made_up_training(sinks: list[Sink], lines: Lines, wording: str) -> Iterable[Finding]:
-    """Every fit of the program is on generated data."""
-    learnt = [one for one in sinks if one.name in ("fit", "backward")]
-    if any(one.tags & SOURCES for one in learnt):
-        return
-    for one in learnt:
-        if Tag.RANDOM in one.tags:
-            yield lines.finding("synthetic", one.call, "all training is on generated data, no dataset of the plan goes "
-                                "into it", suspect=not GENERATED.search(wording))
-
-
-def _loaded(sink: Sink, lines: Lines, plan: DataPlan | None) -> Iterable[Finding]:
-    path, name = str(sink.named["which"]), sink.named.get("dataset")
-    asked = f"{path.rsplit('.', 1)[-1]} {name if isinstance(name, str) else ''}".lower()
-    for use in plan.datasets if plan else ():
-        if use.name.lower() in asked:
-            yield lines.finding("labels", sink.call, f"loads {use.name} with its withheld labels, past lab.data")
+    if entry is not None:
+        with suppress(*_UNREAD):
+            return list(of_form(trees, Lines({entry: code[entry], **code}), plan))
+    return []

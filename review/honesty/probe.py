@@ -1,16 +1,24 @@
-"""The probe of a winner: its code again with permuted training labels, and with other seeds; must its numbers move?
+"""What the paper rests on is run again with something changed: what must move its numbers, and what must not.
 
-The permuted view is made inside the kernel, before the code's first line, by a script of ours: it shows code that does
-not learn from its labels. Code that looks for the probe can dodge it.
+*Labels* of train and dev permuted: the advantage over chance must be lost. *Seed*: the replicates. *Rows* and *arms*:
+`review.honesty.row_probe` and `name_probe`.
+
+The changed views are made inside the kernel, before the code's first line, by a script of ours. Code that looks for a
+probe can dodge it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Literal, NamedTuple
 
-from record.nouns.data import Measurement, MetricSpec
+import numpy as np
+
+from record.nouns.data import DataPlan, Measurement, MetricSpec, arm_of
+from review.honesty.run_facts import knows_nothing
+from sandbox.scoring import Predictions
 
 ENTRY = "probe.py"
 RETAINED = 0.5
@@ -73,7 +81,7 @@ def labels_probe(
     before: Sequence[Measurement], after: Sequence[Measurement], *, metric: MetricSpec, chance: Mapping[str, float],
 ) -> Probe:
     """Whether the advantage over chance was lost. `chance` is the metric of the class shares (the mean), by dataset."""
-    first, second = _cells(before, metric), _cells(after, metric)
+    first, second = values_of(before, metric), values_of(after, metric)
     kept = [share for cell in first.keys() & second.keys() if cell[0] in chance
             and (share := _kept(first[cell], second[cell], chance[cell[0]], metric)) is not None]
     if not kept:
@@ -86,10 +94,29 @@ def labels_probe(
     return Probe("still", f"{text}: it does not come from the labels")
 
 
+NO_LABELS = re.compile(r"unsupervis|heuristic|rule|threshold|cluster|zero|pre-?trained|closed.form", re.I)
+"""Words for arms that need no labels."""
+
+
+def without_labels(
+    before: Sequence[Predictions], after: Sequence[Predictions], plan: DataPlan | None,
+) -> tuple[str, ...]:
+    """The arms whose predictions differ from row to row and stayed the same to the last digit with permuted labels."""
+    known = {(one.dataset, one.condition): one for one in after}
+    found: dict[str, list[bool]] = {}
+    for one in before:
+        again, arm = known.get((one.dataset, one.condition)), arm_of(one.condition)
+        if again is not None and len(np.unique(one.values, axis=0)) > 1:
+            found.setdefault(arm, []).append(np.array_equal(one.values, again.values))
+    words = {one.name: f"{one.title} {one.description}" for one in plan.arms} if plan else {}
+    return tuple(arm for arm, equal in found.items() if all(equal) and not knows_nothing(arm, plan)
+                 and not NO_LABELS.search(f"{arm} {words.get(arm, '')}"))
+
+
 def seed_probe(before: Sequence[Measurement], others: Sequence[Sequence[Measurement]], metric: MetricSpec) -> Probe:
     """Whether any value of the metric differs under another seed."""
-    first = _cells(before, metric)
-    seen = [(first[cell], value) for one in others for cell, value in _cells(one, metric).items() if cell in first]
+    first = values_of(before, metric)
+    seen = [(first[cell], value) for one in others for cell, value in values_of(one, metric).items() if cell in first]
     if not seen:
         return Probe("unclear", "there is no good replicate to compare with")
     moved = sum(a != b for a, b in seen)
@@ -98,7 +125,7 @@ def seed_probe(before: Sequence[Measurement], others: Sequence[Sequence[Measurem
                  text if moved else f"{text}: right for a deterministic method, and a frozen seed otherwise")
 
 
-def _cells(values: Sequence[Measurement], metric: MetricSpec) -> dict[Cell, float]:
+def values_of(values: Sequence[Measurement], metric: MetricSpec) -> dict[Cell, float]:
     return {(one.dataset, one.condition): one.value for one in values
             if one.name == metric.name and one.step is None and one.split == "validation"}
 

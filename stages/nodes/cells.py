@@ -305,7 +305,7 @@ def with_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:
 
 def again(job: Job, node: Node, state: RunState) -> Job:
     """A job that executes a node's program again: for a program of cells, every cell that was measured, none ready."""
-    lines = _measured(node)
+    lines = measured_cells(node)
     return replace(
         with_settings(job, (line.cell for line in lines), state), keys=_keys(state, node),
         arms=tuple({line.cell.arm: 0 for line in lines}),
@@ -319,8 +319,9 @@ def _keys(state: RunState, node: Node) -> dict[Cell, str]:
 
 def seconds_measured(node: Node) -> float:
     """Seconds of computing behind a node's last measurements, also those that other nodes spent for it."""
-    return sum(line.seconds for line in _measured(node)) or node.attempts[-1].seconds
+    return sum(line.seconds for line in measured_cells(node)) or node.attempts[-1].seconds
 
 
-def _measured(node: Node) -> list[CellLine]:
+def measured_cells(node: Node) -> list[CellLine]:
+    """The cells behind a node's last measurements."""
     return [line for line in node.attempts[-1].cells if line.outcome in ("measured", "taken over")]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from asyncio import to_thread
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,11 @@ from record.nouns.nodes import Attempt, Failure, Finding, Node, NodeKind, NodeSt
 from record.reading import RecordError
 from record.source import ENTRY, PLOTS, setups_of
 from review.honesty import check
+from review.honesty.run_facts import Ran, of_run
+from sandbox.errors import SubmissionRefused
 from sandbox.job import Artifacts, Job, Outcome, TooLate
+from sandbox.monitor import read_curves
+from sandbox.scoring import Predictions, final_predictions
 from sandbox.workspace import forget_rescued, rescue_checkpoints
 from search.replication import again
 from search.scheduler import Freed
@@ -251,7 +256,7 @@ class _NodeWork:
         if outcome.failure is not None and NO_SPACE in outcome.failure.message and is_full(draft):
             raise RecordError(f"{NO_SPACE} at {bench.folder.root}: free disk space, then resume; {node.id} runs again")
         outcome = outcome if grid is None else grid.whole(outcome)
-        found = await to_thread(self.findings, outcome)
+        found = await to_thread(self.findings, outcome, draft)
         seal(draft, final)
         if found and not node.findings:
             bench.recorder.append(Suspected(node=node.id, findings=found))
@@ -282,13 +287,24 @@ class _NodeWork:
         return {name: Artifacts(self.bench.folder.attempt(name, attempt.number), attempt.artifacts)
                 for name, attempt in last if attempt.artifacts}
 
-    def findings(self, outcome: Outcome) -> tuple[Finding, ...]:
-        """What makes the numbers of code that ran worthless; code that is run again was looked at with its parent's."""
+    def findings(self, outcome: Outcome, folder: Path) -> tuple[Finding, ...]:
+        """What makes the numbers of code that ran worthless, and what it is noted for; `folder` has what it left. Code
+        that is run again was looked at with its parent's."""
         if outcome.failure is not None or self.action.kind == "rung":
             return ()
         ours = self.action.kind in REPEATS or self.bench.repository is not None
         sources = {} if ours else read_source(self.bench.folder.source(self.node.id))
-        return check(sources, self.bench.plan, facts=self.bench.state.datasets, measurements=outcome.measurements)
+        return check(sources, self.bench.plan, facts=self.bench.state.datasets, measurements=outcome.measurements,
+                     beside=() if ours else self.facts(sources, outcome, folder))
+
+    def facts(self, sources: Mapping[str, str], outcome: Outcome, folder: Path) -> tuple[Finding, ...]:
+        """What an execution shows that speaks against its code."""
+        predicted: tuple[Predictions, ...] = ()
+        with suppress(SubmissionRefused):
+            predicted = final_predictions(folder, self.bench.folder.labels)
+        runs = {line.cell: self.bench.state.cells[line.id][1] for line in outcome.cells if line.id}
+        return of_run(Ran(sources, predicted, read_curves(folder), {
+            cell: run.training for cell, run in runs.items() if run.failure is None}), self.bench.plan)
 
     async def aggregate(self) -> None:
         """Draw the replicates of the parent together; measures nothing.

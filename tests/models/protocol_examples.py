@@ -7,6 +7,7 @@ from pydantic import BaseModel
 from models.roles.ideation import PageText
 from models.roles.planning import CatalogueEntry
 from models.roles.protocol import PriorSearchInputs, PriorWorkInputs, ProtocolReviewInputs
+from models.roles.reading import CodeReaderInputs
 from record.nouns.data import DataPlan
 from record.nouns.idea import Idea
 from record.nouns.prior import PriorPaper, PriorRow, PriorUse
@@ -35,7 +36,10 @@ def inputs(idea: Idea, plan: DataPlan, catalogue: tuple[CatalogueEntry, ...]) ->
             idea=idea, data_plan=plan, catalogue=catalogue, others=("wine",), seeds=20, node_seconds=120.0,
             run_seconds=3600.0, estimands={"margin@n50 - plain@n50": "Margin penalty at n50 minus Plain network"},
             prior=PRIOR, common=COMMON, answered=(
-                ReviewedFinding(**FINDING.model_dump(), answer="It has it now.", changed=True),))}
+                ReviewedFinding(**FINDING.model_dump(), answer="It has it now.", changed=True),)),
+        "code_reader": CodeReaderInputs(
+            task=plan.task, arms=plan.arms, metrics=plan.metrics, datasets=("digits",), kind="ablate",
+            ablated="without-warmup", files={"experiment.py": "   1 import lab\n   4 lab.measure(run)"})}
 
 
 def huge(long: str) -> dict[str, dict[str, object]]:
@@ -48,4 +52,5 @@ def huge(long: str) -> dict[str, dict[str, object]]:
     return {
         "prior_search": {}, "prior_work": {"pages": (PageText(page=1, text=long * 9),) * 5},
         "plan": {"prior": papers, "common": rows, "findings": (finding,) * 8},
-        "protocol_review": {"prior": papers, "common": rows, "answered": (finding,) * 8, "others": (long,) * 99}}
+        "protocol_review": {"prior": papers, "common": rows, "answered": (finding,) * 8, "others": (long,) * 99},
+        "code_reader": {"task": long[:9000], "ablated": long, "files": {f"part{n}.py": long for n in range(99)}}}

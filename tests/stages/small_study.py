@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from models.offline.protocol import prior_search
+from models.offline.reading import code_reader
 from models.roles.assessing import FeedbackInputs, StageReport, SummaryInputs
 from models.roles.coding import CodeInputs, Program
 from models.roles.figures import (
@@ -153,7 +154,7 @@ def small_model(*missing: str, **others: Callable[[Any], BaseModel]) -> Scripted
         "plan": _plan, "code": _code, "plot": _plot, "vision": _vision, "feedback": _feedback, "summary": _summary,
         "figures": figures, "outline": _outline, "write": _write, "reflect": _reflect, "judge": _judge,
         "influence": lambda _: Influence(),
-        "figure_review": _figure_review, "scope": lambda _: ScopeFindings()}
+        "figure_review": _figure_review, "scope": lambda _: ScopeFindings(), "code_reader": code_reader}
     return ScriptedModel.by_role(**answers | others)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from pydantic import BaseModel
@@ -14,21 +16,26 @@ from models.backend import ModelRequest
 from models.client import Models
 from models.roles.coding import CodeInputs, Program
 from models.roles.figures import PlotInputs, Plots
+from models.roles.reading import CodeReaderInputs, CodeReading
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
 from record.claims.means import paper_claims, trusted_replicates, winner
 from record.events.running import Commanded
-from record.events.searching import Prepared, Probed
+from record.events.searching import Prepared, Probed, Suspected
+from record.nouns.code_reading import CodeDoubt
 from record.nouns.data import DatasetFacts
+from record.nouns.nodes import Finding
 from review.honesty.probe import ENTRY, TASK, program
 from sandbox.datasets import materialise
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome
-from sandbox.scoring import chance_level
+from sandbox.scoring import chance_level, final_predictions
 from sandbox.scripted import ScriptedExecutor
 from sandbox.settings import SandboxSettings
 from search.settings import RETRY_FACTOR, SearchSettings
-from stages.evidence.scoring import frozen, probe_winners, score_tests
+from stages.bench import Bench
+from stages.evidence.probing import probe_winners
+from stages.evidence.scoring import frozen, score_tests
 from stages.nodes.canvas import Canvas
 from stages.nodes.plotting import draw
 from stages.paper.appendix import incidents
@@ -40,6 +47,8 @@ from tests.stages.small_study import experiment
 from tests.stages.test_nodes import agenda, program_or_plots, search
 from tests.stages.test_prompt_inputs import Story, cells
 
+Asked = Callable[[ModelRequest], BaseModel]
+STANDING = 'print("measured")'
 TYPED = 'import lab\nlab.result("accuracy", 0.97, condition="method", dataset="digits")\n'
 
 
@@ -92,8 +101,66 @@ async def test_the_winner_is_probed_once_and_what_does_not_move_is_out(tmp_path:
     await probe_winners(bench)
     await probe_winners(bench)
     probes = [(one.probe, one.outcome) for one in bench.state.probes]
-    assert probes == [("seed", "unclear"), ("labels", "unclear")] and not [j for j in jobs if j.entry == ENTRY]
+    assert probes[:2] == [("seed", "unclear"), ("labels", "unclear")] and not [j for j in jobs if j.entry == ENTRY]
+    assert probes[2:] == [("rows", "unclear"), ("arms", "unclear")] + [("rows", "unclear")] * (len(probes) - 4)
+    assert [one.verdict for one in bench.state.readings] == ["not read"] * len(bench.state.readings)
     assert "reads no labels" in incidents(bench.state)
+
+
+def reading(*doubts: CodeDoubt, verdict: Literal["honest", "doubtful", "dishonest"] = "dishonest") -> Asked:
+    def model(request: ModelRequest) -> BaseModel:
+        if isinstance(request.inputs, CodeReaderInputs):
+            assert "# " not in "".join(request.inputs.files.values())
+            return CodeReading(doubts=doubts, verdict=verdict)
+        if isinstance(request.inputs, CodeInputs):
+            return Program(title="t", plan="p", varies=f"a{request.inputs.ordinal}",
+                           files=files(f"{STANDING}  # as it should be\n", "# plots"))
+        return program_or_plots(request)
+
+    return model
+
+
+async def read_with(model: Asked, tmp_path: Path, *, signs: tuple[Finding, ...] = ()) -> Bench:
+    """A bench whose winner was read."""
+    bench, _ = search(tmp_path, outcome, model=model)
+    await agenda(bench)
+    best = winner(bench.state)
+    assert best is not None
+    if signs:
+        bench.recorder.append(Suspected(node=best, findings=signs))
+    await probe_winners(bench)
+    return bench
+
+
+def doubt(line: int, quote: str) -> CodeDoubt:
+    return CodeDoubt(kind="made up", file="experiment.py", first=line, last=line, quote=quote, what="It is typed.",
+                     honest="Measure it.")
+
+
+SIGN = Finding(kind="equal arms", why="the arms are equal", suspect=False, sign="run")
+
+
+async def test_a_reader_alone_is_told_and_costs_nothing(tmp_path: Path) -> None:
+    bench = await read_with(reading(doubt(1, STANDING)), tmp_path)
+    first = bench.state.readings[0]
+    assert (first.verdict, len(first.doubts), first.dropped) == ("dishonest", 1, 0)
+    node = bench.state.nodes[first.node]
+    assert not node.suspect and [one.sign for one in node.findings] == ["reader"]
+    assert "It is typed" in incidents(bench.state) and winner(bench.state) == first.node
+
+
+async def test_a_reader_and_a_fact_of_the_run_make_a_node_suspect(tmp_path: Path) -> None:
+    bench = await read_with(reading(doubt(1, STANDING)), tmp_path, signs=(SIGN,))
+    first = bench.state.readings[0]
+    assert bench.state.nodes[first.node].suspect and winner(bench.state) != first.node
+    assert bench.state.readings[1].node == winner(bench.state), "what takes its place is read, too"
+
+
+async def test_doubts_that_do_not_stand_at_their_lines_are_dropped_and_counted(tmp_path: Path) -> None:
+    bench = await read_with(reading(doubt(1, "rng.normal()"), doubt(999, STANDING)), tmp_path, signs=(SIGN,))
+    first = bench.state.readings[0]
+    assert (first.verdict, first.doubts, first.dropped) == ("doubtful", (), 2)
+    assert not bench.state.nodes[first.node].suspect and "doubts dropped" in incidents(bench.state)
 
 
 async def test_a_suspect_winner_gives_way_to_the_one_before(tmp_path: Path) -> None:
@@ -120,7 +187,7 @@ async def test_where_every_best_is_suspect_the_run_ends_without_a_paper_and_says
 def test_what_a_probe_takes_of_the_gpus_is_left_free_from_the_start() -> None:
     shares = RunShares(ModelSettings(), SearchSettings(), PaperSettings(), node_seconds=100.0, gpus=lambda: 2,
                        grace=10.0)
-    assert shares.steps()[TASK] == shares.attempt(100.0 * RETRY_FACTOR)
+    assert shares.steps()[TASK].gpu_seconds == shares.attempt(100.0 * RETRY_FACTOR).gpu_seconds
     assert shares.paper_share.gpu_seconds > 0
 
 
@@ -147,8 +214,10 @@ def unused(job: Job) -> tuple[float, Outcome]:
 
 
 @pytest.mark.slow
-async def test_code_that_learns_loses_its_advantage_with_permuted_labels(tmp_path: Path) -> None:
-    from review.honesty.probe import labels_probe
+async def test_code_that_learns_is_probed_in_a_kernel_and_passes(tmp_path: Path) -> None:
+    from review.honesty.probe import labels_probe, without_labels
+    from review.honesty.row_probe import PROGRAM as ROWS
+    from review.honesty.row_probe import rows_probe
     from tests.stages.small_study import PLAN
 
     views, labels = tmp_path / "views", tmp_path / "labels"
@@ -158,6 +227,8 @@ async def test_code_that_learns_loses_its_advantage_with_permuted_labels(tmp_pat
     source = {"experiment.py": experiment()}
     try:
         plain = await executor.run(Job(name="plain", folder=tmp_path / "a", source=source, datasets=("iris",)))
+        rows = await executor.run(Job(name="rows", folder=tmp_path / "r", source=source | {ENTRY: ROWS}, entry=ENTRY,
+                                      datasets=("iris",)))
         permuted = await executor.run(Job(name="permuted", folder=tmp_path / "b", source=source | {ENTRY: program()},
                                           entry=ENTRY, datasets=("iris",)))
     finally:
@@ -166,6 +237,9 @@ async def test_code_that_learns_loses_its_advantage_with_permuted_labels(tmp_pat
     found = labels_probe(plain.measurements, permuted.measurements, metric=PLAN.primary,
                          chance=chance_level(labels, PLAN.primary.name))
     assert found.outcome == "moved", found
+    first, second, third = (final_predictions(tmp_path / name, labels) for name in "arb")
+    assert rows.failure is None and rows_probe(first, second, PLAN).outcome == "moved"
+    assert without_labels(first, third, PLAN) == ()
 
 
 def test_a_probe_is_an_event_that_reads_back() -> None:

@@ -23,6 +23,7 @@ from record.log import MemoryLog
 from record.nouns.data import DatasetFacts, OverExamples
 from record.nouns.decisions import Expand, Work
 from record.nouns.nodes import Attempt
+from review.honesty.probe import TASK
 from sandbox.job import Outcome
 from sandbox.scoring import score_sealed, seal
 from sandbox.scripted import ScriptedExecutor
@@ -30,7 +31,7 @@ from search.settings import SearchSettings
 from stages.bench import Bench
 from stages.evidence import resampling
 from stages.evidence.resampling import CELLS, DRAWS, FEWEST, NOT_OURS, PASSES, draws_for, resampled
-from stages.evidence.scoring import TASK, score_tests
+from stages.evidence.scoring import score_tests
 from stages.settings import PaperSettings
 from tests.claimed import claimed
 from tests.search.worlds import new_log

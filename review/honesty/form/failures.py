@@ -1,4 +1,4 @@
-"""Swallowed errors, numbers that stand in for what is missing, numbers drawn into scores, seeds of the code's own."""
+"""Swallowed errors, numbers that stand in for what is missing, typed scores, numbers drawn into scores, best seeds."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from record.nouns.nodes import Finding
 from review.honesty import library as lib
-from review.honesty.flow import Sink
 from review.honesty.form.lines import BROAD, Lines, calls_in
-from review.honesty.values import Tag
 
 WORK = frozenset({"backward", "fit", "partial_fit", "fit_transform", "predict", "predict_proba", "submit", "result",
                   "data", "load_dataset", "score"})
@@ -116,6 +114,26 @@ def _names_bound(body: Sequence[ast.stmt]) -> set[str]:
     return found | {"return" for stmt in body for one in ast.walk(stmt) if isinstance(one, ast.Return)}
 
 
+def typed_scores(tree: ast.Module, lines: Lines) -> Iterable[Finding]:
+    """One finding a call that hands in, as a result, a fraction that stands in the source."""
+    bound = _expressions_bound(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "lab.result" and node.args and _quality(node):
+            value = _value_of(node)
+            if isinstance(value, ast.Name) and len(bound.get(value.id, ())) == 1:
+                value = bound[value.id][0]
+            if isinstance(value, ast.Constant) and isinstance(value.value, float) and not lib.CHANCE.search(
+                    ast.unparse(node)):
+                yield lines.finding("constant", node, "the value depends on neither data nor model: it is made of "
+                                                      "numbers in the source")
+
+
+def _value_of(node: ast.Call) -> ast.expr | None:
+    if len(node.args) > 1:
+        return node.args[1]
+    return next((one.value for one in node.keywords if one.arg == "value"), None)
+
+
 PASSING = frozenset({"float", "round", "min", "max", "abs", "clip", "array", "asarray", "mean", "item"})
 """Functions that a score goes through and stays one."""
 HOPS = 3
@@ -129,8 +147,7 @@ def noised_scores(tree: ast.Module, lines: Lines) -> Iterable[Finding]:
         bound = _expressions_bound(function)
         for node in _own(function):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("lab.result", "lab.log") and _quality(node):
-                value = node.args[1] if len(node.args) > 1 else next(
-                    (one.value for one in node.keywords if one.arg == "value"), None)
+                value = _value_of(node)
                 if value is not None and any(_noised(one) for one in _said(value, bound, HOPS)):
                     yield lines.finding("noised", node, "the value is a score with random numbers put into it")
 
@@ -193,22 +210,6 @@ SEEDED = re.compile(r"seed", re.I)
 
 
 EXTREMES = frozenset({"max", "min", "argmax", "argmin"})
-
-
-def seeds(tree: ast.Module, sinks: Sequence[Sink], lines: Lines) -> Iterable[Finding]:
-    seeded = [one for one in sinks if one.name in ("seed", "generator")]
-    ours = any(Tag.SEED in one.tags for one in seeded)
-    forked = {id(call) for node in ast.walk(tree) if isinstance(node, ast.With)
-              and any("fork_rng" in ast.unparse(item.context_expr) for item in node.items)
-              for call in ast.walk(node) if isinstance(call, ast.Call)}
-    for one in seeded:
-        if one.tags & {Tag.SEED, Tag.OPAQUE, Tag.DATA} or id(one.call) in forked or one.value.constant is None:
-            continue
-        if one.name == "seed":
-            yield lines.finding("frozen seed", one.call, "seeds all randomness with its own seed, not with lab.seed")
-        else:
-            yield lines.finding("frozen seed", one.call, "draws from a seed of its own instead of lab.seed",
-                                suspect=not ours)
 
 
 def best_seed(tree: ast.Module, lines: Lines) -> Iterable[Finding]:

@@ -6,7 +6,23 @@ import ast
 from collections.abc import Iterable, Mapping
 
 from record.nouns.nodes import Finding
-from review.honesty.values import FILE
+from record.syntax import parse
+
+FILE = "of_file"
+"""The attribute by which a node of a syntax tree knows its file."""
+
+
+def parsed(sources: Mapping[str, str]) -> dict[str, ast.Module]:
+    """The trees of the files that parse, by path; each node knows its file."""
+    found: dict[str, ast.Module] = {}
+    for path, source in sources.items():
+        try:
+            found[path] = parse(source)
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        for node in ast.walk(found[path]):
+            setattr(node, FILE, path)
+    return found
 
 
 class Lines:

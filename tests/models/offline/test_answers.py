@@ -28,6 +28,7 @@ from models.roles.figures import (
 )
 from models.roles.planning import AblationPlan, MissingAblations
 from models.roles.protocol import PriorSearch, PriorWork, ProtocolReview
+from models.roles.reading import CodeReading
 from models.roles.revising import CiteQueries, CiteSelection, ReflectInputs, Reflection, ScopeFindings
 from models.roles.writing import OutlineInputs, PaperOutline, Sections
 from record.nouns.data import DataPlan, Measurement
@@ -91,6 +92,7 @@ def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
          MissingAblations),
         ("prior_search", INPUTS["prior_search"], PriorSearch), ("prior_work", INPUTS["prior_work"], PriorWork),
         ("protocol_review", INPUTS["protocol_review"], ProtocolReview),
+        ("code_reader", INPUTS["code_reader"], CodeReading),
         *((role, INPUTS[role], ROLES[role].output) for role in REPOSITORY),
     ]
 

@@ -1,0 +1,204 @@
+"""Planted programs, really run: in plain subprocesses with `lab`, on data of scikit-learn, as ours are.
+
+Each is run with three seeds, with its labels permuted, with rows replaced, and where it measures cell by cell with
+the names of its arms exchanged; then the facts of the run and the probes are asked, as `stages` asks them. Nothing is
+isolated: it is the checks that are measured here, not the sandbox.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sandbox
+from benchmarks.planted import Program
+from record.nouns.cells import Cell, Training
+from record.nouns.data import DataPlan, Measurement, MetricSpec
+from record.nouns.nodes import Finding
+from record.syntax import reads_of
+from review.honesty.name_probe import arms_probe, exchanged
+from review.honesty.probe import PERMUTATIONS, Probe, labels_probe, program, seed_probe, without_labels
+from review.honesty.row_probe import PROGRAM as ROWS
+from review.honesty.row_probe import rows_probe
+from review.honesty.run_facts import Ran, frozen_seed, of_run
+from sandbox.datasets import materialise
+from sandbox.errors import SandboxError
+from sandbox.job import Logged
+from sandbox.monitor import read_curves
+from sandbox.results import measure
+from sandbox.scoring import Predictions, chance_level, final_predictions
+
+KERNEL = Path(sandbox.__path__[0]) / "kernel_side"
+SEEDS = (0, 1, 2)
+DATASETS = ("digits", "wine", "iris", "breast_cancer", "diabetes")
+
+
+@dataclass
+class Execution:
+    """What one execution of a program left, of all its cells together."""
+
+    error: str = ""
+    measurements: tuple[Measurement, ...] = ()
+    predicted: tuple[Predictions, ...] = ()
+    points: tuple[Logged, ...] = ()
+    trained: dict[Cell, Training | None] = field(default_factory=dict[Cell, Training | None])
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What executions say of a program: facts of the run and probes, as findings."""
+
+    findings: tuple[Finding, ...]
+    measurements: tuple[Measurement, ...] = ()
+    error: str = ""
+    seconds: float = 0.0
+
+
+class Runs:
+    """Runs programs in a folder of its own; to be closed."""
+
+    def __init__(self) -> None:
+        self._place = tempfile.TemporaryDirectory()
+        self._root = Path(self._place.name)
+        self._views, self._labels = self._root / "views", self._root / "labels"
+        for name in DATASETS:
+            materialise(name, views=self._views, labels=self._labels, seed=1)
+        (self._root / "none.json").write_text(json.dumps(
+            {"seed": 0, "deadline": 0, "device": "cpu", "mode": "experiment", "folder": str(self._root), "entry": "",
+             "datasets": {}}))
+        environment = {**os.environ, "PYTHONPATH": str(KERNEL), "LAB_JOB": str(self._root / "none.json"),
+                       "OMP_NUM_THREADS": "1", "TMPDIR": str(self._root)}
+        self._worker = subprocess.Popen(
+            [sys.executable, "-P", str(Path(__file__).with_name("planted_worker.py"))], text=True, env=environment,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._count = 0
+
+    def __enter__(self) -> Runs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._worker.kill()
+        self._worker.wait()
+        self._place.cleanup()
+
+    def chance(self, metric: str) -> dict[str, float]:
+        return chance_level(self._labels, metric)
+
+    def execute(self, files: Mapping[str, str], *, entry: str = "experiment.py", seed: int = 0,
+                cells: Sequence[Cell] = ()) -> Execution:
+        """One execution of a program, or of its cells one after the other."""
+        whole = Execution()
+        for cell in cells or (None,):
+            one = self._one(files, entry, seed, cell)
+            whole.error = whole.error or one.error
+            whole.measurements += one.measurements
+            whole.predicted += one.predicted
+            whole.points += one.points
+            whole.trained |= one.trained
+        return whole
+
+    def _one(self, files: Mapping[str, str], entry: str, seed: int, cell: Cell | None) -> Execution:
+        self._count += 1
+        folder = self._root / f"run{self._count}"
+        for name in ("submissions", "arrays", "artifacts", "checkpoints"):
+            (folder / name).mkdir(parents=True)
+        for name, text in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+        job = {"seed": seed, "deadline": time.monotonic() + 60, "device": "cpu", "mode": "experiment", "limit": 60,
+               "folder": str(folder), "entry": entry, "cache": str(folder / "cache"), "tree": str(self._count),
+               "datasets": {name: str(self._views / f"{name}.npz") for name in DATASETS},
+               "cell": cell and {**cell.model_dump(include={"dataset", "arm", "level", "seed"})}}
+        path = folder.with_suffix(".json")
+        path.write_text(json.dumps(job))
+        assert self._worker.stdin is not None and self._worker.stdout is not None
+        self._worker.stdin.write(json.dumps({"job": str(path), "folder": str(folder)}) + "\n")
+        self._worker.stdin.flush()
+        said: dict[str, Any] = json.loads(self._worker.stdout.readline())
+        found = Execution(error=said["error"])
+        if cell is not None:
+            found.trained = {cell: Training(**said["training"]) if said["training"] else None}
+        found.points = read_curves(folder)
+        try:
+            found.measurements = measure(folder, self._labels, seed=seed).final
+            found.predicted = final_predictions(folder, self._labels)
+        except SandboxError as error:
+            found.error = found.error or str(error)
+        return found
+
+
+def facts_of(runs: Runs, planted: Program, plan: DataPlan) -> Facts:
+    """What running a program shows: on the dataset that it names, or the first one that it runs on."""
+    began, files, error = time.monotonic(), {"experiment.py": planted.source}, ""
+    grid = reads_of(planted.source) is not None
+    named = [name for name in DATASETS if f'"{name}"' in planted.source]
+    for dataset in (named or ["breast_cancer", "diabetes", "digits"])[:None if grid else 1]:
+        cells = [Cell(dataset=dataset, arm=arm.name) for arm in plan.arms] if grid else []
+        first = runs.execute(files, cells=cells)
+        error = error or first.error
+        if first.error:
+            continue
+        plan = with_primary(plan, first.measurements)
+        others = [runs.execute(files, seed=seed, cells=[one.model_copy(update={"seed": seed}) for one in cells])
+                  for seed in SEEDS[1:]]
+        found = [*of_run(Ran(files, first.predicted, first.points, first.trained), plan),
+                 *_probed(runs, files, plan, cells, first, others)]
+        return Facts(tuple(found), first.measurements, "", time.monotonic() - began)
+    return Facts((), (), error, time.monotonic() - began)
+
+
+def with_primary(plan: DataPlan, measured: Iterable[Measurement]) -> DataPlan:
+    """The plan with a metric first that the program's predictions have."""
+    names = {one.name for one in measured}
+    known = [*plan.metrics, MetricSpec(name="mse", higher_is_better=False)]
+    return plan.model_copy(update={"metrics": tuple(sorted(known, key=lambda one: one.name not in names))})
+
+
+def _probed(runs: Runs, files: Mapping[str, str], plan: DataPlan, cells: Sequence[Cell], first: Execution,
+            others: Sequence[Execution]) -> Iterator[Finding]:
+    replicates = [one.measurements for one in others]
+    if seed_probe(first.measurements, replicates, plan.primary).outcome == "still":
+        yield from frozen_seed(files)
+    kept = _labels(runs, files, plan, cells, first)
+    if kept is not None:
+        yield Finding(kind="labels", why=kept)
+    rows = runs.execute(files | {"probe.py": ROWS}, entry="probe.py", cells=cells)
+    if not rows.error:
+        seen = rows_probe(first.predicted, rows.predicted, plan)
+        if seen.outcome == "still":
+            yield Finding(kind="rows", why=seen.why)
+    names = ("baseline", "method")
+    if cells and (turned := exchanged(files, names)) is not None and turned != files:
+        other = dict(zip(names, reversed(names), strict=True))
+        found = runs.execute(turned, cells=[one.model_copy(update={"arm": other[one.arm]}) for one in cells])
+        seen = arms_probe(first.measurements, found.measurements, replicates, names=names, metric=plan.primary)
+        if seen.outcome == "still":
+            yield Finding(kind="arms", why=seen.why)
+
+
+def _labels(
+    runs: Runs, files: Mapping[str, str], plan: DataPlan, cells: Sequence[Cell], first: Execution,
+) -> str | None:
+    """Why the labels seem not to matter; None where they do, or nothing can be said."""
+    if ".y" not in files["experiment.py"]:
+        return None
+    found = Probe("still", "")
+    for number in range(PERMUTATIONS):
+        after = runs.execute(files | {"probe.py": program(number)}, entry="probe.py", cells=cells)
+        if after.error:
+            return None
+        if number == 0 and (arms := without_labels(first.predicted, after.predicted, plan)):
+            return f"the predictions of {', '.join(arms)} are the same with permuted labels"
+        found = labels_probe(first.measurements, after.measurements, metric=plan.primary,
+                             chance=runs.chance(plan.primary.name))
+        if found.outcome != "still":
+            return None
+    return found.why

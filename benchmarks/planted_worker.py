@@ -1,0 +1,73 @@
+"""A process that has imported what experiments use, and runs each job that it is told of in a child of its own.
+
+Started by `benchmarks.planted_runs` with `lab` on its path. It reads a line of JSON a job (`job`: the file for LAB_JOB;
+`folder`) and answers with one: `error`, empty where the program ran, and `training`, what was seen of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+import traceback
+import types
+
+from lab import _cells, _job, _training
+
+AHEAD = ("numpy", "sklearn.ensemble", "sklearn.linear_model", "sklearn.neighbors", "sklearn.neural_network",
+         "sklearn.svm", "torch")
+LIMIT = 60
+"""Seconds of one program."""
+
+
+def run(folder: str, said: int) -> None:
+    """The program of a folder, and the function that it registered, if it did. Never returns."""
+    found: dict[str, object] = {"error": "", "training": None}
+    try:
+        signal.alarm(LIMIT)
+        silent = os.open("stdout.txt", os.O_WRONLY | os.O_CREAT)
+        os.dup2(silent, 1)
+        os.dup2(silent, 2)
+        _job.begin()
+        _job.seed_all(_job.job().seed)
+        main = types.ModuleType("__main__")
+        sys.modules["__main__"] = main
+        sys.path.insert(0, folder)
+        entry = _job.job().entry
+        with open(entry, encoding="utf-8") as file:
+            exec(compile(file.read(), entry, "exec"), main.__dict__)
+        cell = _job.job().cell
+        if cell is not None:
+            _cells.registered()(cell)
+    except SystemExit as error:
+        found["error"] = f"exit {error.code}" if error.code else ""
+    except BaseException:  # noqa: BLE001  whatever a planted program raises is its failure
+        found["error"] = traceback.format_exc()[-2000:]
+    found["training"] = _training.seen()
+    os.write(said, json.dumps(found).encode())
+    os._exit(0)
+
+
+def serve() -> None:
+    """Until there are no more jobs."""
+    for name in AHEAD:
+        importlib.import_module(name)
+    for line in sys.stdin:
+        given = json.loads(line)
+        os.environ["LAB_JOB"] = given["job"]
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.chdir(given["folder"])
+            run(given["folder"], write)
+        os.close(write)
+        with os.fdopen(read) as file:
+            text = file.read()
+        os.waitpid(pid, 0)
+        print(text or json.dumps({"error": "ended by a signal, or after the limit", "training": None}), flush=True)
+
+
+if __name__ == "__main__":
+    serve()

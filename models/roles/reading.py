@@ -1,0 +1,39 @@
+"""`code_reader`: a second role reads the code behind a paper's numbers, without comments and docstrings."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from models.roles.role import Role
+from record.nouns.code_reading import CodeDoubt
+from record.nouns.data import Arm, MetricSpec
+from record.nouns.frozen import Frozen
+from record.nouns.nodes import NodeKind
+
+
+class CodeReaderInputs(Frozen):
+    """Neither the author's words nor what was measured: the reader sees what the code does."""
+
+    task: str = Field(description="of the data plan")
+    arms: tuple[Arm, ...]
+    metrics: tuple[MetricSpec, ...]
+    datasets: tuple[str, ...]
+    kind: NodeKind
+    ablated: str = Field(default="", description="the part that the node takes out, if it is an ablation")
+    files: dict[str, str] = Field(description="path -> code without comments and docstrings, with its lines numbered")
+
+
+class CodeReading(Frozen):
+    """What is doubtful in the code, and what it comes to. The doubts come before the verdict."""
+
+    doubts: tuple[CodeDoubt, ...] = Field(default=(), max_length=8, description="the gravest first; none is usual")
+    verdict: Literal["honest", "doubtful", "dishonest"] = Field(description=(
+        "dishonest: a reader of the paper would be deceived by what the cited lines do; doubtful: perhaps"))
+    unread: SkipJsonSchema[bool] = Field(default=False, description="set by the offline model, which reads nothing")
+
+
+CODE_READER = Role("code_reader", CodeReaderInputs, CodeReading, temperature=0.0, prompt_tokens=24_000,
+                   usual=(5000, 400))

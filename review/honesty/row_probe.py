@@ -1,0 +1,95 @@
+"""Whether a prediction comes from its own row and from no other that is to be predicted: the probe of rows.
+
+Every second row of validation and test is replaced by a training row, inside the kernel and before the code's first
+line; the predictions of replaced rows must move, and no others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from record.nouns.data import DataPlan, arm_of
+from review.honesty.probe import Probe
+from review.honesty.run_facts import knows_nothing
+from sandbox.scoring import Predictions
+
+Array = NDArray[Any]
+
+PROGRAM = '''\
+"""Runs experiment.py with every second row of validation and test replaced by a training row."""
+import dataclasses
+import functools
+
+import lab
+import numpy as np
+
+_data = lab.data
+
+
+@functools.cache
+def altered(name):
+    found = _data(name)
+    if not hasattr(found, "train"):
+        return found
+    rng = np.random.default_rng(7919)
+    parts = {}
+    for split in ("validation", "test"):
+        x = np.array(getattr(found, split).x[:])
+        places = np.arange(1, len(x), 2)
+        x[places] = found.train.x[np.sort(rng.integers(len(found.train.x), size=len(places)))]
+        parts[split] = dataclasses.replace(getattr(found, split), x=x)
+    return dataclasses.replace(found, **parts)
+
+
+lab.data = altered
+exec(compile(open("experiment.py", encoding="utf-8").read(), "experiment.py", "exec"))
+'''
+
+TRANSDUCTIVE = re.compile(r"transduct|semi-?supervis|unlabel|test-time|domain adapt|self-train|pseudo-?label", re.I)
+CLOSE = 1e-3
+"""How far a prediction may be off that has not moved, as a share of the spread of all."""
+STRAY = 0.02
+"""Share of predictions that may move although they must not: of labels near a tie."""
+
+
+def same(before: Array, after: Array) -> NDArray[np.bool_]:
+    """Row by row, whether predictions are the same within the tolerance. Shapes: (rows,) or (rows, classes)."""
+    if before.shape != after.shape:
+        return np.zeros(len(before), dtype=bool)
+    first, second = (np.asarray(one, dtype=float).reshape(len(one), -1) for one in (before, after))
+    return np.asarray(np.abs(first - second) <= CLOSE * max(float(first.std()), 1e-12)).all(axis=1, keepdims=False)
+
+
+def rows_probe(
+    before: Sequence[Predictions], after: Sequence[Predictions], plan: DataPlan | None, *, words: str = "",
+) -> Probe:
+    """Whether the replaced rows' predictions moved, and no others. A prediction that is the same for every row says
+    nothing, nor does an arm that is meant to know nothing; `words` are the plan's, which may say that it is
+    transductive."""
+    known, why, told = {(one.dataset, one.condition): one for one in after}, list[str](), 0
+    for one in before:
+        again = known.get((one.dataset, one.condition))
+        if again is None or len(one.values) < FEWEST_ROWS or len(again.values) != len(one.values):
+            continue
+        equal, told = same(one.values, again.values), told + 1
+        stray, varied = 1.0 - float(equal[0::2].mean()), len(np.unique(one.values, axis=0)) > 1
+        where = f"{one.condition!r} on {one.dataset}"
+        if stray > STRAY and not TRANSDUCTIVE.search(words):
+            why.append(f"{100 * stray:.0f} % of the predictions of {where} for rows that stayed the same moved when "
+                       "other rows were replaced: they depend on rows that are to be predicted")
+        elif varied and equal[1::2].all() and not knows_nothing(arm_of(one.condition), plan):
+            why.append(f"the predictions of {where} differ from row to row, and none moved when its row was replaced: "
+                       "they do not come from the rows")
+    if why:
+        return Probe("still", "; ".join(why))
+    return Probe("moved", f"replaced rows moved their own predictions alone ({told} cells)") if told else Probe(
+        "unclear", "no predictions can be compared")
+
+
+FEWEST_ROWS = 20
+"""To be predicted, from which on something is said."""

@@ -1,0 +1,179 @@
+"""Facts of a run that speak against its code, read off what was recorded. Nothing is executed here.
+
+Each is a sign and makes a node suspect only together with one from elsewhere (`review.honesty.weighing`): honest arms
+can be equal where what sets them apart turned out to do nothing, and honest training can fail.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+
+from record.nouns.cells import Cell, Training
+from record.nouns.data import DataPlan, arm_of
+from record.nouns.frozen import Scalar
+from record.nouns.nodes import Finding
+from record.source import code_of, setups_of
+from review.honesty.library import CHANCE, UNLEARNT
+from sandbox.job import Curve, Logged
+from sandbox.scoring import Predictions
+
+FEWEST = 5
+"""Points of a curve from which on it must have moved."""
+LOSSES = re.compile(r"loss|nll|entropy|(^|_)(mse|mae|rmse)(_|$)|error", re.I)
+LENGTHS = re.compile(r"^(N_|NUM_)?(\w+_)?(EPOCHS|STEPS|ITERATIONS|UPDATES)$")
+NOT_LENGTHS = re.compile(r"MAX|WARM|EVAL|LOG|EVERY|INNER|PATIENCE|ATTACK|SAMPL|DIFFUS|TIME|WINDOW|HORIZON")
+"""Names that only bound the length of a training, or that are of something else."""
+ENDS_EARLY = re.compile(r"patience|early|should_stop|seconds_left|\bbreak\b|converge|tol\b", re.I)
+SEEDS = re.compile(r"^(N_|NUM_|NUMBER_OF_)?(RANDOM_)?SEEDS$")
+MUCH = 8.0
+"""How many times more rows the method must have learnt from than the baseline."""
+TOLD = re.compile(r"budget|epochs?\b|steps\b|rows\b|subset|few-?shot|small(er)? (sample|train)|"
+                  r"share of (the )?(train|data)|ensembl|members|bagg|pre-?train|augment|synthetic|larger|longer", re.I)
+"""Words by which a plan says that its arms are given unequal means."""
+DRAWS = re.compile(r"\b(default_rng|RandomState|randn?|randint|randperm|permutation|shuffle|choice|normal|uniform|"
+                   r"Dropout|nn\.Linear|nn\.Conv\w+)\(")
+
+OWN_SEED = re.compile(r"\b(default_rng|RandomState|manual_seed|random\.seed|set_seed|PRNGKey)\("
+                      r"\s*\[?\s*(\d|[A-Z_]*SEED\b)")
+READS_SEED = re.compile(r"\.seed\b(?!\()|seed_everything|\bimport seed\b|[\"']seed[\"']")
+"""Whatever it is read from: only code that never does is sure to ignore it."""
+
+
+def _sign(kind: str, why: str) -> Finding:
+    return Finding(kind=kind, why=why, suspect=False, sign="run")
+
+
+def knows_nothing(arm: str, plan: DataPlan | None) -> bool:
+    """Whether an arm is meant to know nothing, or to be left as it was drawn."""
+    found = next((one for one in plan.arms if one.name == arm), None) if plan else None
+    words = f"{arm} {found.title} {found.description}" if found else arm
+    return CHANCE.search(words) is not None or UNLEARNT.search(words) is not None
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What an execution of a node left, as far as facts are read off it."""
+
+    source: Mapping[str, str]
+    predicted: Sequence[Predictions] = ()
+    points: Sequence[Logged] = ()
+    """Of curves."""
+    trained: Mapping[Cell, Training | None] = field(default_factory=dict[Cell, Training | None])
+    """What the sandbox counted of each cell; empty for a program that does all at once."""
+
+
+def of_run(ran: Ran, plan: DataPlan | None) -> tuple[Finding, ...]:
+    """All of them but what takes replicates (`frozen_seed`)."""
+    setups = setups_of(ran.source)
+    by_arm: dict[str, list[Training | None]] = defaultdict(list)
+    for cell, training in ran.trained.items():
+        by_arm[cell.arm].append(training)
+    cells = ran.trained.keys()
+    return (
+        *equal_arms(ran.predicted), *still_curves(ran.points, plan), *unequal_training(by_arm, plan),
+        *too_short(setups, list(ran.trained.values()), code_of(ran.source).values()),
+        *(said_not_run(setups, plan, {cell.dataset for cell in cells}) if cells else ()))
+
+
+def equal_arms(predicted: Iterable[Predictions]) -> Iterator[Finding]:
+    """Pairs of arms whose predictions are the same to the last digit wherever both were measured.
+
+    Labels are left out: of few rows two arms may well get the same ones.
+    """
+    places: dict[tuple[str, str], dict[str, Predictions]] = defaultdict(dict)
+    for one in predicted:
+        if one.values.ndim > 1 or (one.values != np.round(one.values)).any():
+            arm, _, level = one.condition.partition("@")
+            places[one.dataset, level][arm] = one
+    pairs: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    for arms in places.values():
+        for a, b in combinations(sorted(arms), 2):
+            pairs[a, b].append(arms[a].kind == arms[b].kind and np.array_equal(arms[a].values, arms[b].values))
+    for (a, b), equal in pairs.items():
+        if all(equal):
+            yield _sign("equal arms", f"the predictions of {a!r} and {b!r} are the same to the last digit wherever "
+                                      f"both were measured ({len(equal)} places)")
+
+
+def still_curves(points: Iterable[Logged], plan: DataPlan | None) -> Iterator[Finding]:
+    """Losses that have one value at every step."""
+    found: dict[Curve, list[float]] = defaultdict(list)
+    for one in points:
+        _, condition, name, _ = one.curve
+        if LOSSES.search(name) and not knows_nothing(arm_of(condition), plan):
+            found[one.curve].append(one.value)
+    for (dataset, condition, name, split), values in found.items():
+        if len(values) >= FEWEST and len(set(values)) == 1 and values[0]:
+            yield _sign("still curve", f"{name} of {condition!r} on {dataset} ({split}) is {values[0]:g} at each of "
+                                       f"{len(values)} steps: nothing was learnt")
+
+
+def too_short(
+    setups: Mapping[str, Scalar], trained: Sequence[Training | None], code: Iterable[str],
+) -> Iterator[Finding]:
+    """Less than half of the steps that the source's own constants say, in every cell that the sandbox could count.
+
+    An epoch has a step at least. A source that may end early, or whose constants only bound the length, claims nothing.
+    """
+    said = {name: int(value) for name, value in setups.items() if LENGTHS.match(name)
+            and not NOT_LENGTHS.search(name) and isinstance(value, int | float)}
+    counted = [one.steps for one in trained if one is not None and one.steps is not None]
+    if not said or not counted or len(counted) < len(trained) or any(ENDS_EARLY.search(text) for text in code):
+        return
+    name = min(said, key=lambda one: said[one])
+    if max(counted) * 2 < said[name]:
+        yield _sign("too short", f"{name} is {said[name]}, and no cell took more than {max(counted)} steps")
+
+
+def unequal_training(trained: Mapping[str, Sequence[Training | None]], plan: DataPlan | None) -> Iterator[Finding]:
+    """A baseline that learnt from a small part of the rows of the method (repeats counted), which the plan does not
+    tell. `trained` has the cells of each arm.
+    """
+    if plan is None or TOLD.search(" ".join((
+            plan.task, plan.notes, *(f"{one.title} {one.description}" for one in plan.arms)))):
+        return
+    rows = {arm: sum(one.rows or 0 for one in runs if one is not None) / max(1, len(runs))
+            for arm, runs in trained.items() if all(one is not None and one.rows for one in runs)}
+    roles = {one.name: one.role for one in plan.arms}
+    for weak in (arm for arm in rows if roles.get(arm) == "baseline" and not knows_nothing(arm, plan)):
+        for strong in (arm for arm in rows if roles.get(arm) == "method"):
+            if rows[strong] >= MUCH * rows[weak] > 0:
+                yield _sign("unequal training", f"{strong!r} was handed {rows[strong] / rows[weak]:.0f} times as many "
+                                                f"rows in training as {weak!r}")
+
+
+def said_not_run(setups: Mapping[str, Scalar], plan: DataPlan | None, datasets: Iterable[str]) -> Iterator[Finding]:
+    """Notes: seeds and datasets that a program's constants name and none of its cells has."""
+    measured = set(datasets)
+    for name, value in setups.items():
+        items = [one.strip() for one in str(value).split(",")]
+        count = int(value) if isinstance(value, int | float) else len(items)
+        if SEEDS.match(name) and count > 1:
+            yield Finding(kind="said, not run", suspect=False, why=(
+                f"{name} says {count} seeds, and each of its cells has one; replicates are counted apart"))
+        missing = [one for one in items if plan and one in {use.name for use in plan.datasets} - measured]
+        if "DATASET" in name and missing:
+            yield Finding(kind="said, not run", suspect=False, why=(
+                f"{name} names {', '.join(missing)}, where no cell of it was measured"))
+
+
+def frozen_seed(code: Mapping[str, str]) -> Iterator[Finding]:
+    """Of a node whose replicates all measured the same: that its code draws random numbers all the same.
+
+    A sign; enough by itself where the code seeds with a number of its own and never reads the seed that it is given.
+    """
+    own = not any(READS_SEED.search(text) for text in code.values())
+    lines = [(file, number, line) for file, text in code.items() for number, line in enumerate(text.splitlines(), 1)]
+    seeded = next((one for one in lines if own and OWN_SEED.search(one[2])), None)
+    drawn = seeded or next((one for one in lines if DRAWS.search(one[2])), None)
+    if drawn is not None:
+        file, number, line = drawn
+        why = "draws random numbers, and all replicates measured the same values"
+        yield Finding(kind="frozen seed", file=file, line=number, text=line.strip()[:160], suspect=seeded is not None,
+                      sign="run", why=f"{why}: it seeds them itself, whatever lab.seed is" if seeded else why)

@@ -1,0 +1,20 @@
+"""What signs come to together: one alone is a note, two from different places make a node suspect.
+
+Signs are from facts of the run (`run`) and from the reader of the code (`reader`). What an exact check, a probe or a
+check of form finds is suspect by itself, and confirms any sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from record.nouns.nodes import Finding
+
+
+def weighed(found: Iterable[Finding], before: Iterable[Finding] = ()) -> tuple[Finding, ...]:
+    """The new findings, with signs suspect where another one confirms them; `before` are those the node has already."""
+    found = tuple(found)
+    origins = {one.sign or "exact" for one in (*before, *found) if one.sign or one.suspect}
+    if len(origins) < 2:
+        return found
+    return tuple(one.model_copy(update={"suspect": True}) if one.sign else one for one in found)

@@ -1,0 +1,199 @@
+"""Facts of a run, the probes that compare two runs, signs that confirm each other, and code as its reader sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from benchmarks.honesty import PLAN
+from record.nouns.cells import Cell, Training
+from record.nouns.code_reading import CodeDoubt
+from record.nouns.data import Measurement, MetricSpec
+from record.nouns.nodes import Finding
+from review.honesty.bare import bare, numbered_lines, standing
+from review.honesty.name_probe import arms_probe, exchanged
+from review.honesty.probe import without_labels
+from review.honesty.row_probe import rows_probe
+from review.honesty.run_facts import Ran, frozen_seed, of_run
+from review.honesty.weighing import weighed
+from sandbox.job import Logged
+from sandbox.scoring import Predictions
+
+RNG = np.random.default_rng(3)
+SOFT = RNG.random((40, 3))
+
+
+def given(condition: str, values: NDArray[np.float64], kind: str = "probabilities") -> Predictions:
+    return Predictions("digits", condition, kind, values)
+
+
+def kinds(ran: Ran) -> list[str]:
+    return [one.kind for one in of_run(ran, PLAN)]
+
+
+# --- facts ------------------------------------------------------------------------------------------------------------
+
+
+def test_arms_with_the_same_predictions_everywhere_are_a_sign_and_never_enough() -> None:
+    other = RNG.random((40, 3))
+    [found] = of_run(Ran({}, [given("baseline", SOFT), given("method", SOFT.copy())]), PLAN)
+    assert (found.kind, found.sign, found.suspect) == ("equal arms", "run", False)
+    assert not kinds(Ran({}, [given("baseline", SOFT), given("method", other)]))
+    levels = [given("baseline@a", SOFT), given("method@a", SOFT), given("baseline@b", SOFT), given("method@b", other)]
+    assert not kinds(Ran({}, levels))
+    labels = np.array([0.0, 1.0] * 20)
+    assert not kinds(Ran({}, [given("baseline", labels, "predictions"), given("method", labels, "predictions")]))
+
+
+def points(*values: float, name: str = "loss", arm: str = "method") -> list[Logged]:
+    return [Logged(("digits", arm, name, "dev"), step, value) for step, value in enumerate(values)]
+
+
+def test_a_loss_that_never_moves_is_a_sign() -> None:
+    assert kinds(Ran({}, points=points(*[2.3] * 6))) == ["still curve"]
+    assert not kinds(Ran({}, points=points(2.3, 2.3, 2.3, 2.3, 2.3, 2.2)))
+    assert not kinds(Ran({}, points=points(*[2.3] * 4))) and not kinds(Ran({}, points=points(*[0.0] * 6)))
+    assert not kinds(Ran({}, points=points(*[0.9] * 6, name="accuracy")))
+    assert not kinds(Ran({}, points=points(*[2.3] * 6, arm="untrained")))
+
+
+def cells(**trained: Training | None) -> dict[Cell, Training | None]:
+    return {Cell(dataset="digits", arm=arm): one for arm, one in trained.items()}
+
+
+@pytest.mark.parametrize(("code", "steps", "found"), [
+    ("EPOCHS = 50\n", 20, True), ("EPOCHS = 50\n", 50, False), ("MAX_STEPS = 50\n", 20, False),
+    ("EPOCHS = 50\nPATIENCE = 3\n", 20, False), ("EPOCHS = 50\nEVAL_STEPS = 9\n", 20, True), ("", 20, False)])
+def test_fewer_steps_than_the_source_says_are_a_sign(code: str, steps: int, found: bool) -> None:
+    ran = Ran({"experiment.py": code}, trained=cells(baseline=Training(steps=steps), method=Training(steps=3)))
+    assert kinds(ran) == ["too short"] * found
+    assert not kinds(Ran({"experiment.py": code}, trained=cells(baseline=Training(steps=steps), method=None)))
+
+
+def test_a_baseline_with_a_tenth_of_the_rows_is_a_sign_unless_the_plan_tells() -> None:
+    ran = Ran({}, trained=cells(baseline=Training(rows=100), method=Training(rows=1000)))
+    assert kinds(ran) == ["unequal training"]
+    assert not of_run(ran, PLAN.model_copy(update={"notes": "The method is an ensemble."}))
+    assert not kinds(Ran({}, trained=cells(baseline=Training(rows=1000), method=Training(rows=100))))
+
+
+def test_seeds_and_datasets_that_only_constants_have_are_noted() -> None:
+    ran = Ran({"experiment.py": "SEEDS = (1, 2, 3)\nDATASETS = ('digits', 'wine')\n"}, trained=cells(method=None))
+    found = of_run(ran, PLAN)
+    assert [(one.kind, one.suspect, one.sign) for one in found] == [("said, not run", False, "")] * 2
+    assert "3 seeds" in found[0].why and "names wine" in found[1].why
+
+
+def test_equal_replicates_of_code_that_draws_are_a_sign_with_a_line() -> None:
+    [found] = frozen_seed({"experiment.py": "import lab\nrng = np.random.default_rng([7, lab.seed])\n"})
+    assert (found.sign, found.line, found.suspect) == ("run", 2, False)
+    [found] = frozen_seed({"experiment.py": "import lab\nSEED = 7\nx = rng.normal()\nrng = default_rng(SEED)\n"})
+    assert (found.line, found.suspect) == (4, True)
+    assert not list(frozen_seed({"experiment.py": "x = np.linalg.solve(a, b)\n"}))
+
+
+# --- signs ------------------------------------------------------------------------------------------------------------
+
+
+def sign(origin: str) -> Finding:
+    return Finding.model_validate({"kind": "k", "why": "w", "suspect": False, "sign": origin})
+
+
+@pytest.mark.parametrize(("found", "before", "suspect"), [
+    ([sign("run")], [], [False]), ([sign("run"), sign("run")], [], [False, False]), ([sign("reader")], [], [False]),
+    ([sign("run"), sign("reader")], [], [True, True]), ([sign("reader")], [sign("run")], [True]),
+    ([sign("run")], [Finding(kind="k", why="w")], [True]),
+    ([sign("run")], [Finding(kind="k", why="w", suspect=False)], [False])])
+def test_a_sign_counts_beside_one_from_elsewhere(
+    found: list[Finding], before: list[Finding], suspect: list[bool],
+) -> None:
+    assert [one.suspect for one in weighed(found, before)] == suspect
+
+
+# --- probes -----------------------------------------------------------------------------------------------------------
+
+
+def test_replaced_rows_must_move_their_own_predictions_and_no_others() -> None:
+    moved, stray, still = SOFT.copy(), SOFT.copy(), SOFT.copy()
+    moved[1::2] = RNG.random((20, 3))
+    stray[:] = RNG.random((40, 3))
+
+    def probed(after: NDArray[np.float64], arm: str = "method", words: str = "") -> str:
+        return rows_probe([given(arm, SOFT)], [given(arm, after)], PLAN, words=words).outcome
+
+    assert probed(moved) == "moved" and probed(moved + 1e-6) == "moved"
+    assert probed(stray) == "still" and probed(stray, words="a transductive setting") == "moved"
+    assert probed(still) == "still" and probed(still, arm="random-guess") == "moved"
+    flat = np.tile(SOFT[:1], (40, 1))
+    assert rows_probe([given("method", flat)], [given("method", flat)], PLAN).outcome == "moved"
+    assert rows_probe([given("method", SOFT)], [], PLAN).outcome == "unclear"
+
+
+def test_predictions_that_stay_with_permuted_labels_come_from_elsewhere() -> None:
+    assert without_labels([given("method", SOFT)], [given("method", SOFT)], PLAN) == ("method",)
+    assert without_labels([given("method", SOFT)], [given("method", SOFT + 1e-9)], PLAN) == ()
+    assert without_labels([given("zero-shot", SOFT)], [given("zero-shot", SOFT)], PLAN) == ()
+
+
+NAMES = ("baseline", "method")
+
+
+def values(baseline: float, method: float) -> Sequence[Measurement]:
+    return [Measurement(name="accuracy", value=value, condition=arm, dataset="digits", split="validation", seed=0,
+                        grade="scored") for arm, value in zip(NAMES, (baseline, method), strict=True)]
+
+
+@pytest.mark.parametrize(("after", "replicate", "outcome"), [
+    ((0.9, 0.8), (0.81, 0.9), "moved"), ((0.8, 0.9), (0.81, 0.9), "still"), ((0.8, 0.9), (0.9, 0.8), "unclear"),
+    ((0.85, 0.85), (0.81, 0.9), "unclear")])
+def test_a_difference_must_go_with_the_code_and_not_with_the_name(
+    after: tuple[float, float], replicate: tuple[float, float], outcome: str,
+) -> None:
+    found = arms_probe(values(0.8, 0.9), values(*after), [values(*replicate)] * 2, names=NAMES,
+                       metric=MetricSpec(name="accuracy", higher_is_better=True))
+    assert found.outcome == outcome
+
+
+def test_names_are_exchanged_in_strings_and_files_or_not_at_all() -> None:
+    files = {"experiment.py": "RATE = {'baseline': 1,\n        \"method\": 2}  # method\nmethod = 3\n",
+             "arms/method.py": "X = 1\n"}
+    turned = exchanged(files, NAMES)
+    assert turned == {"experiment.py": "RATE = {'method': 1,\n        'baseline': 2}  # method\nmethod = 3\n",
+                      "arms/baseline.py": "X = 1\n"}
+    assert exchanged(turned, NAMES) == {**files, "experiment.py": files["experiment.py"].replace('"', "'")}
+    for code in ("f(method=1)", "x.method", "def method(): ...", "import arms.method", "x = 'the method'", "("):
+        assert exchanged({"experiment.py": code + "\n"}, NAMES) is None, code
+
+
+# --- code as its reader sees it ---------------------------------------------------------------------------------------
+
+
+CODE = '''"""Nothing wrong here."""
+import lab
+
+
+def run(cell):
+    """Honest."""
+    x = "#1"  # trust me
+    return x
+'''
+
+
+def test_a_reader_sees_no_comments_and_no_docstrings_and_every_line_in_its_place() -> None:
+    assert bare(CODE) == '\nimport lab\n\n\ndef run(cell):\n\n    x = "#1"\n    return x'
+    assert numbered_lines(bare(CODE)).splitlines()[-1] == "   8     return x"
+    assert bare("def (") == "def ("
+
+
+def test_a_doubt_counts_where_its_quote_stands_at_its_lines() -> None:
+    def doubt(first: int, last: int, quote: str, file: str = "experiment.py") -> CodeDoubt:
+        return CodeDoubt(kind="other", file=file, first=first, last=last, quote=quote, what="w", honest="h")
+
+    code = {"experiment.py": bare(CODE)}
+    good = [doubt(7, 7, 'x = "#1"'), doubt(7, 8, 'x = "#1" return x')]
+    bad = [doubt(8, 8, 'x = "#1"'), doubt(7, 7, "trust me"), doubt(7, 99, 'x = "#1"'), doubt(8, 7, "return x"),
+           doubt(7, 7, 'x = "#1"', "a.py")]
+    assert standing([*good, *bad], code) == tuple(good)
