@@ -124,7 +124,8 @@ class Origins:
                 return self._all(node.elts, scope, depth)
             case ast.Dict():
                 return self._all(node.values, scope, depth)
-            case ast.Subscript() | ast.Attribute() if isinstance(node.value, ast.Name) and _SETTINGS.match(node.value.id):
+            case (ast.Subscript(value=ast.Name(id=name)) | ast.Attribute(value=ast.Name(id=name))) if (
+                    _SETTINGS.match(name)):
                 return Origin.PLACE
             case ast.Subscript():
                 return self.of(node.value, scope, depth + 1)

@@ -191,8 +191,8 @@ def _read_templates(script: Script, wrappers: frozenset[str]) -> None:
                 _add(script, [one for text in texts for one in (Hole(), text)][1:], number)
         return
     inside = _parameters(script.tree)
-    script.loggers = [one.lineno for one in ast.walk(script.tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
-                      and one.args.kwarg is not None and _prints(one)]
+    functions = (one for one in ast.walk(script.tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+    script.loggers = [one.lineno for one in functions if one.args.kwarg is not None and _prints(one)]
     for call in ast.walk(script.tree):
         if (
             not isinstance(call, ast.Call)

@@ -32,7 +32,8 @@ def altered(scripts: Sequence[Script]) -> Iterator[Sign]:
                 yield _sign("best of the seeds", "scores are sorted before they are given their places", script,
                             one.lineno, .7)
             if isinstance(one, ast.IfExp) and any(map(_is_top, (one.body, one.orelse))):
-                yield _sign("best of the seeds", "for one case the best are kept, for others all", script, one.lineno, .65)
+                yield _sign("best of the seeds", "for one case the best are kept, for others all", script,
+                            one.lineno, .65)
             if isinstance(one, ast.FunctionDef) and re.search(r"score|metric|evaluat|accuracy|f1", one.name, re.I):
                 yield from _scores_of_itself(one, script)
 
@@ -65,8 +66,8 @@ def _is_copy(value: ast.expr) -> bool:
                 "copy", "deepcopy", "dict", "list", "round", "min", "max", "items", "float", "clip"):
             return False
         if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub | ast.Div | ast.Add) and all(
-                any(isinstance(inner, ast.Subscript) and isinstance(inner.slice, ast.Constant) for inner in ast.walk(side))
-                for side in (one.left, one.right)):
+                any(isinstance(inner, ast.Subscript) and isinstance(inner.slice, ast.Constant)
+                    for inner in ast.walk(side)) for side in (one.left, one.right)):
             return False
     return True
 
@@ -88,7 +89,8 @@ def _sorts_scores(call: ast.Call) -> bool:
     """Whether a zip pairs sorted scores with what was not sorted."""
     ordered = [isinstance(one, ast.Call) and called(one) in ("sorted", "sort") and not one.keywords and bool(
         SCORE.search(ast.unparse(one))) for one in call.args]
-    return any(ordered) and not all(isinstance(one, ast.Call) and called(one) in ("sorted", "sort") for one in call.args)
+    return any(ordered) and not all(
+        isinstance(one, ast.Call) and called(one) in ("sorted", "sort") for one in call.args)
 
 
 def _is_top(node: ast.expr) -> bool:

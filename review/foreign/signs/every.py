@@ -26,8 +26,8 @@ from review.foreign.verdicts import Verdict
 
 NOT_SEEN = 0.4
 """What a sign in a script weighs that nothing shows to have run."""
-_CITES = re.compile(r"publish|as reported|reported (?:by|in)|taken from|from the literature|quoted from|cited from|as given|"
-                    r"numbers (?:of|from) (?:the )?(?:original|other)|copied from", re.I)
+_CITES = re.compile(r"publish|as reported|reported (?:by|in)|taken from|from the literature|quoted from|cited from|"
+                    r"as given|numbers (?:of|from) (?:the )?(?:original|other)|copied from", re.I)
 _SIZES = re.compile(
     r"\b(?:n_?test|n_?eval|test[_ ]?(?:size|set|samples|split|n)?|held-?out(?: set| part)?)\s*(?:size|of|"
     r"with|has|contains|"

@@ -309,8 +309,10 @@ def _procedures(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
 
 _RECRUITED = re.compile(
     r"\brecruited\b[^.]{0,60}\b(?:workers|participants|students|volunteers|users|people|raters|annotators)|"
-    r"\b(?:workers|participants|students|volunteers|raters|annotators)\b[^.]{0,40}\b(?:were|was) (?:recruited|paid|hired)", re.I)
-_ASKED = re.compile(r"[\w/.-]*(?:vote|rating|annot|survey|response|answer|label|study)[\w-]*\.(?:csv|jsonl?|tsv|parquet|npz)", re.I)
+    r"\b(?:workers|participants|students|volunteers|raters|annotators)\b[^.]{0,40}\b(?:were|was) "
+    r"(?:recruited|paid|hired)", re.I)
+_ASKED = re.compile(
+    r"[\w/.-]*(?:vote|rating|annot|survey|response|answer|label|study)[\w-]*\.(?:csv|jsonl?|tsv|parquet|npz)", re.I)
 
 
 def _people(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:

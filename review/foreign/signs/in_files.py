@@ -49,8 +49,8 @@ def _seeds(files: Mapping[str, list[float]], logs: str) -> Iterator[Sign]:
     same = [name for name in named if files[name] == files[named[0]]]
     ran = set(re.findall(r"\b(?:seed|run)\W{0,4}(\d+)", logs, re.I))
     if len(same) > 1 and ran and len(ran) < len(named):
-        yield Sign("copied results", f"{len(same)} files of seeds have the same numbers, the log knows of {len(ran)} seeds",
-                   same[0], "", .7)
+        what = f"{len(same)} files of seeds have the same numbers, the log knows of {len(ran)} seeds"
+        yield Sign("copied results", what, same[0], "", .7)
 
 
 def _parts(name: str, inside: dict[str, list[tuple[str, float]]]) -> Iterator[Sign]:

@@ -64,7 +64,9 @@ _CITED = re.compile(r"source|cite|citation|published|reported|reference|year|pap
 def _is_result(one: Verdict, typed: Collection[str]) -> bool:
     """Whether a number of a table is a result: no setting of the code, nothing cited, no deviation beside its mean."""
     cell = one.claim.cell
-    if cell is None or one.claim.number.digits < 2 or _SETUP.search(cell.label) or _SETTINGS.search(one.claim.passage.text):
+    if cell is None or one.claim.number.digits < 2:
+        return False
+    if _SETUP.search(cell.label) or _SETTINGS.search(one.claim.passage.text):
         return False
     row = " ".join(other.text for other in one.claim.passage.cells if other.row == cell.row)
     if _CITED.search(f"{cell.label} {row}") or one.claim.number.text in typed:
@@ -98,7 +100,8 @@ def _quantities(series: Sequence[Series]) -> list[Floats]:
     found: dict[str, list[float]] = defaultdict(list)
     for one in series:
         if not one.written:
-            values = [*one.values[:10], *([sum(one.values) / len(one.values)] if 1 < len(one.values) <= 1000 else [])]
+            means = [sum(one.values) / len(one.values)] if 1 < len(one.values) <= 1000 else []
+            values = [*one.values[:10], *means]
             first, last = re.split(r"[.|]", one.key)[0], re.split(r"[.|]", one.key)[-1]
             for name in {f"{one.file} {first}", f"{one.file} {last}", one.file}:
                 found[name] += values
@@ -135,7 +138,8 @@ def _follows(number: Printed, values: Floats) -> bool:
 
 
 _COLUMN = re.compile(r"\bvs\b|versus|chang|relative|gain|drop|improv|reduc|differ|diff\b|delta|\u0394|gap|ratio", re.I)
-_STEP = re.compile(rf"{_COLUMN.pattern}|adds?\b|gives|times|lower|higher|rise|rose|fall|fell|increas|decreas|points", re.I)
+_STEP = re.compile(
+    rf"{_COLUMN.pattern}|adds?\b|gives|times|lower|higher|rise|rose|fall|fell|increas|decreas|points", re.I)
 
 
 def _around(one: Verdict) -> str:

@@ -89,12 +89,16 @@ def _spreads(series: Sequence[Series], passages: Sequence[Passage]) -> Iterator[
         own = [one for one in repeated if agrees(mean, fmean(one.values)) and len(set(one.values)) > 1]
         if any(agrees(spread, size) for one in own for size in _sizes(one.values)):
             right += 1
-        elif own and all(spread.value > 2 * max(_sizes(one.values)[:2]) * (100 if max(one.values) <= 1 < mean.value else 1)
-                         for one in own):
+        elif own and all(_too_large(spread.value, mean.value, one.values) for one in own):
             wrong.append(f"{cell.text} ({cell.label})")
     if wrong and right:
-        yield Sign("impossible scores", f"{len(wrong)} deviations are far above those of the values with this mean, {right} are right",
-                   "tables", "; ".join(wrong[:3]), .65)
+        what = f"{len(wrong)} deviations are far above those of the values with this mean, {right} are right"
+        yield Sign("impossible scores", what, "tables", "; ".join(wrong[:3]), .65)
+
+
+def _too_large(spread: float, mean: float, values: Sequence[float]) -> bool:
+    """Whether a deviation is more than twice that of the values, which may be shares of a mean in percent."""
+    return spread > 2 * max(_sizes(values)[:2]) * (100 if max(values) <= 1 < mean else 1)
 
 
 def _sizes(values: Sequence[float]) -> tuple[float, ...]:

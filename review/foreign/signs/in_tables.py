@@ -243,9 +243,10 @@ def _shares(
         return  # what is taken for the size of the test set is another
     for label, number in wrong[:3]:
         sizes_said = ", ".join(map(str, sorted(set(counts))))
-        yield Sign("impossible value", f"no whole number of {sizes_said} gives it", f"{where}, {label}", number.text, .7)
+        what = f"no whole number of {sizes_said} gives it"
+        yield Sign("impossible value", what, f"{where}, {label}", number.text, .7)
 
 
 def _possible(number: Printed, whole: float, size: int) -> bool:
-    low, high = (number.value - 1.2 * number.slack) * size / whole, (number.value + 1.2 * number.slack) * size / whole
+    low, high = ((number.value + side * 1.2 * number.slack) * size / whole for side in (-1, 1))
     return math.floor(high + 1e-9) >= math.ceil(low - 1e-9)

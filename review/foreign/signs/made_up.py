@@ -297,7 +297,8 @@ def _formula(value: ast.expr) -> bool:
     """Whether a value is arithmetic with typed numbers of several places."""
     arithmetic = any(isinstance(one, ast.BinOp) for one in ast.walk(value))
     return arithmetic and any(_fine(number) or 0 < number < .05 for number in _typed(value)) and not any(
-        isinstance(one, ast.Call) and called(one) not in ("round", "float", "int", "mean", "median", "min", "max", "abs")
+        isinstance(one, ast.Call) and called(one) not in (
+            "round", "float", "int", "mean", "median", "min", "max", "abs")
         for one in ast.walk(value))
 
 
