@@ -312,7 +312,7 @@ _RECRUITED = re.compile(
     r"\b(?:workers|participants|students|volunteers|raters|annotators)\b[^.]{0,40}\b(?:were|was) "
     r"(?:recruited|paid|hired)", re.I)
 _ASKED = re.compile(
-    r"[\w/.-]*(?:vote|rating|annot|survey|response|answer|label|study)[\w-]*\.(?:csv|jsonl?|tsv|parquet|npz)", re.I)
+    r"[\w/.-]*(?:vote|rating|annot|participant|survey|response|answer|label|study)[\w-]*\.(?:csv|jsonl?|tsv|parquet|npz)", re.I)
 
 
 def _people(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:

@@ -239,7 +239,7 @@ def _shares(
             tried += 1
             if not any(_possible(number, whole, size) for size in sizes):
                 wrong.append((f"{row.label} / {head}", number))
-    if wrong and len(wrong) == tried and (tried > 1 or len(sizes) > 1):
+    if wrong and len(wrong) == tried and (tried > 1 or len(counts) > 1):
         return  # what is taken for the size of the test set is another
     for label, number in wrong[:3]:
         sizes_said = ", ".join(map(str, sorted(set(counts))))
