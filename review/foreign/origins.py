@@ -15,7 +15,7 @@ from enum import Flag, auto
 
 from review.foreign.scripts import called, parameters
 
-DEEPEST = 12
+DEEPEST = 24
 """Names and calls that are followed one after another."""
 
 
@@ -195,10 +195,10 @@ class Origins:
             sizes = [word.value for word in node.keywords if word.arg == "size"]
             if any(isinstance(size, ast.Tuple) and len(size.elts) > 1 for size in (*sizes, *node.args)):
                 return Origin.COMPUTED  # data, not a score
-            found = self._all([one for one in arguments if one not in sizes], scope, depth)
-            return (
-                Origin.COMPUTED if Origin.COMPUTED in found else (found & ~Origin.LEVEL) | Origin.DRAWN | _level(node)
-            )
+            place = self._all(node.args[:1], scope, depth)  # how wide it spreads is no measurement
+            spread = self._all([one for one in arguments if one not in (*sizes, *node.args[:1])], scope, depth)
+            found = place | (spread & ~Origin.COMPUTED)
+            return (found & ~Origin.LEVEL) | Origin.DRAWN | _level(node)
         if name == "len" or name == "time" or name == "perf_counter":
             return Origin.PLACE if name == "len" else Origin.COMPUTED
         if isinstance(node.func, ast.Attribute) and name in _ON_OWNER and not _is_module(node.func.value):

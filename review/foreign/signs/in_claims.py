@@ -123,10 +123,15 @@ def _seeds(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
         claimed = _number(match[1])
         if evidence.names_count(claimed):
             return
+        if _SIMULATED.search(" ".join(sentences[:12])) and "seed" not in match[0]:
+            continue  # repetitions of a simulation have many names
         if 2 < claimed <= 200 and evidence.seeds < claimed and (evidence.seeds <= 1 or evidence.seeds <= claimed / 2):
             borne = f"{evidence.seeds} can be seen" if evidence.seeds else "none can be seen"
             yield _sign("seeds", f"{match[0]} are claimed, {borne} in code, log and results", sentence, 0.65)
             return
+
+
+_SIMULATED = re.compile(r"simulat|monte[- ]carlo", re.I)
 
 
 def _number(text: str) -> int:
@@ -312,7 +317,8 @@ _RECRUITED = re.compile(
     r"\b(?:workers|participants|students|volunteers|raters|annotators)\b[^.]{0,40}\b(?:were|was) "
     r"(?:recruited|paid|hired)", re.I)
 _ASKED = re.compile(
-    r"[\w/.-]*(?:vote|rating|annot|participant|survey|response|answer|label|study)[\w-]*\.(?:csv|jsonl?|tsv|parquet|npz)", re.I)
+    r"[\w/.-]*(?:vote|rating|annot|participant|survey|response|answer|label|study)[\w-]*\."
+    r"(?:csv|jsonl?|tsv|parquet|npz)", re.I)
 
 
 def _people(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:

@@ -109,7 +109,8 @@ def _assigned(target: ast.expr, value: ast.expr, scope: Scope) -> Iterator[Sink]
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
         for one, inner in zip(target.elts, value.elts, strict=True):
             yield from _assigned(one, inner, scope)
-    elif name and (SCORE.search(name) or (_RESULT.search(name) and isinstance(target, ast.Name | ast.Subscript))):
+    elif name and (SCORE.search(name) or _PUBLISHED.search(name) or (
+            _RESULT.search(name) and isinstance(target, ast.Name | ast.Subscript))):
         yield Sink(name, value, scope, value.lineno)
 
 
@@ -126,6 +127,8 @@ def _name_of(node: ast.expr) -> str | None:
 
 
 def _of_sink(sink: Sink, script: Script, origins: Origins) -> Iterator[Sign]:
+    if _PUBLISHED.search(sink.name) and isinstance(sink.value, ast.Dict) and len(_typed(sink.value)) > 1:
+        yield _sign("published score", f"{sink.name} is said to be published", script, sink.line, .1)
     if _ASIDE.search(sink.name) or (sink.scope.function is not None and sink.scope.function.name.startswith("__")):
         return
     found = origins.of(sink.value, sink.scope)
@@ -148,8 +151,6 @@ def _typed_sink(sink: Sink, script: Script, found: Origin) -> Iterator[Sign]:
     if not _holds_scores(sink.value):
         return
     if _cited(script, sink.line):
-        if len(numbers) > 1 and _PUBLISHED.search(f"{sink.name} {ast.unparse(sink.value)}"):
-            yield _sign("published score", f"{sink.name} is said to be published", script, sink.line, .1)
         return
     if numbers:
         single = len(numbers) == 1 and not _is_table(sink, numbers)
