@@ -134,7 +134,8 @@ async def audit_paper(
     given = {at for at, one in enumerate(report.verdicts) if one.places or one.kind == "derivable"}
     report.inconsistencies = inconsistencies(passages, claims, outside_abstract, given=given)
     own = read_logs(results) if results is not None else ()
-    logs = (*own, *([read_log(log, log.name)] if log is not None else ()))
+    inside = log is not None and results is not None and results.resolve() in log.resolve().parents
+    logs = own if log is None or inside else (*own, read_log(log, log.name))
     report.found = reconstruct(read_scripts(files), logs, read.files)
     said = "\n\n".join(f"# {part.title}\n{part.text}" for part in paper.sections)
     report.signs = signs_of(
@@ -188,7 +189,14 @@ def _told(report: ForeignAudit) -> Iterator[str]:
     """What ran and where numbers come from, then signs and notes, a line each."""
     yield from provenance_lines(report.found)
     if report.verdicts:
-        yield "numbers of the paper: " + ", ".join(f"{number} {grade}" for grade, number in report.graded.items())
+        grades = report.graded
+        yield (f"numbers of the paper: {grades['measured']} stand in logs or files of programs that ran (what these "
+               f"computed is for you to see), {grades['reported']} in reports or doubted files alone, "
+               f"{grades['neither']} in none")
+        missing = [f"{one.claim.number.text} ({one.claim.where})"
+                   for one in report.verdicts if one.kind == "unsupported"]
+        if missing:
+            yield f"in no result file: {', '.join(missing[:10])}"
     for one in report.signs:
         yield ("" if one.is_finding else "note, ") + f"{one.kind}: {one}"
 

@@ -106,10 +106,28 @@ class Script:
                 found |= {(one.module or "").rpartition(".")[2], *(name.name for name in one.names)}
         return frozenset(found)
 
+    @cached_property
+    def only_read(self) -> frozenset[str]:
+        """String constants that stand in calls that read, and nowhere else."""
+        reading = [one for one in ast.walk(self.tree) if isinstance(one, ast.Call) and _reads(one)] if self.tree else []
+        inside = [deep.value for one in reading for deep in ast.walk(one) if isinstance(deep, ast.Constant)]
+        every = [one.value for one in ast.walk(self.tree) if isinstance(one, ast.Constant)] if self.tree else []
+        return frozenset(one for one in inside if isinstance(one, str) and inside.count(one) >= every.count(one))
+
     def writes_file(self, name: str) -> bool:
-        """Whether the file names a file of results and writes."""
+        """Whether the file names a file of results, not only to read it, and writes."""
         base = PurePosixPath(name).name
-        return self.writes and any(_names(string, base) for string in self.strings)
+        return self.writes and any(_names(string, base) for string in self.strings - self.only_read)
+
+
+def _reads(call: ast.Call) -> bool:
+    """Whether a call opens a file to read it."""
+    name = called(call)
+    if name == "open":
+        modes = [one.value for one in (*call.args[1:2], *(word.value for word in call.keywords if word.arg == "mode"))
+                 if isinstance(one, ast.Constant)]
+        return not any(letter in str(mode) for mode in modes for letter in "wax+")
+    return name in ("load", "loads", "loadtxt", "genfromtxt", "read_text", "read_bytes") or name.startswith("read_")
 
 
 def words_of_line(text: str) -> frozenset[str]:
@@ -130,10 +148,11 @@ def read_scripts(files: Mapping[str, str]) -> tuple[Script, ...]:
     """Scripts by path, with the templates of what they print."""
     scripts = [Script(path, text, _parsed(path, text)) for path, text in sorted(files.items())]
     wrappers = frozenset(name for script in scripts for name in _wrappers(script))
+    keyed = frozenset(one.name for script in scripts for one in _functions(script) if one.args.kwarg and _prints(one))
     count = 0
     for script in scripts:
         if count < MOST_TEMPLATES and not script.is_test:
-            _read_templates(script, wrappers)
+            _read_templates(script, wrappers, keyed)
             count += len(script.templates)
     return tuple(scripts)
 
@@ -179,11 +198,28 @@ def _wrappers(script: Script) -> Iterator[str]:
                     yield one.name
 
 
+def _functions(script: Script) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for one in ast.walk(script.tree) if script.tree is not None else ():
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield one
+
+
+def _add_keys(script: Script, call: ast.Call) -> None:
+    """The template of a call that prints names and values: its own text, then the names that it hands over."""
+    given = _pieces(call.args[0]) if call.args else ()
+    texts = [piece for piece in given if isinstance(piece, str) and piece.strip()]
+    names = [word.arg for word in call.keywords if word.arg]
+    if sum(map(len, (*texts, *names))) >= SPECIFIC:
+        parts = [*map(_escaped, texts), *(rf"\b{re.escape(name)}\b" for name in names)]
+        longest = max((*(text.strip() for text in texts), *names), key=len)
+        script.templates.append(Template(re.compile(r".{0,400}?".join(parts)), longest, script.path, call.lineno))
+
+
 def _prints(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(isinstance(one, ast.Call) and _PRINTS.match(called(one)) for one in ast.walk(function))
 
 
-def _read_templates(script: Script, wrappers: frozenset[str]) -> None:
+def _read_templates(script: Script, wrappers: frozenset[str], keyed: frozenset[str]) -> None:
     if script.tree is None:
         for number, line in enumerate(script.text.splitlines(), 1):
             if found := re.match(r"\s*echo\s+(?:-\w+\s+)?[\"']?(.*?)[\"']?\s*(?:[|>].*)?$", line):
@@ -191,8 +227,7 @@ def _read_templates(script: Script, wrappers: frozenset[str]) -> None:
                 _add(script, [one for text in texts for one in (Hole(), text)][1:], number)
         return
     inside = _parameters(script.tree)
-    functions = (one for one in ast.walk(script.tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
-    script.loggers = [one.lineno for one in functions if one.args.kwarg is not None and _prints(one)]
+    script.loggers = [one.lineno for one in _functions(script) if one.args.kwarg is not None and _prints(one)]
     for call in ast.walk(script.tree):
         if (
             not isinstance(call, ast.Call)
@@ -201,6 +236,9 @@ def _read_templates(script: Script, wrappers: frozenset[str]) -> None:
         ):
             continue
         pieces: list[str | Hole] = []
+        if called(call) in keyed:
+            _add_keys(script, call)
+            continue
         for at, arg in enumerate(call.args):
             if at and called(call) == "print":
                 pieces.append(" ")

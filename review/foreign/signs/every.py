@@ -64,8 +64,11 @@ def signs_of(
     ]
     signs = [replace(one, weight=.6) if one.kind == "published score" and not _CITES.search(paper) else one
              for one in signs]
-    once = {(one.kind, one.where): one for one in reversed(signs)}
-    return tuple(sorted(once.values(), key=lambda one: -one.weight))
+    once: dict[tuple[str, str], Sign] = {}
+    for one in sorted(signs, key=lambda sign: -sign.weight):
+        place = one.where if re.search(r":\d+$", one.where) else f"{one.kind} {one.where}"  # of a line the heaviest
+        once.setdefault((place, ""), one)
+    return tuple(once.values())
 
 
 def _weighed(sign: Sign, found: Provenance) -> Sign:
