@@ -2,7 +2,7 @@
 
 A doubt counts where the program finds its quote at the lines that it cites. A verdict of `dishonest` with such a doubt
 is a sign: it makes the node suspect beside another one (`review.honesty.weighing`). Alone it is told, in appendix,
-disclosure and page, and costs nothing: how often a model's reading is wrong here was never measured.
+disclosure and page, and costs nothing: a weaker model than the one that was measured (docs/honesty.md) may err more.
 """
 
 from __future__ import annotations
