@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from inspector.follow import HOLDER, Follower
+from inspector.headline import Headline, headline_of
 from inspector.status import Happened, Status, happened, status_in
+from inspector.timeline import Timeline
 from inspector.tree import Tree, tree_of
 from record.fold.state import RunState
 from record.reading import SETTLED, RecordError, Stamp, is_run, stamps
@@ -36,6 +38,7 @@ class Watched:
         self.name = name
         self.trouble = ""
         self.version = 0
+        self.timeline = Timeline()
         self._follower = Follower(folder)
         self._latest: deque[Happened] = deque(maxlen=LAST)
         self._looked = -1e9
@@ -81,6 +84,8 @@ class Watched:
             for seq, event, at in self._follower.new():
                 if seq == 1:  # the first one, or that of a log that replaced another
                     self._latest.clear()
+                    self.timeline = Timeline()
+                self.timeline.add(event, self.state)
                 if (entry := happened(event, at, self.state)) is not None:
                     self._latest.append(entry)
                 before = -1
@@ -92,9 +97,9 @@ class Watched:
 
 
 class RunLine:
-    """A run in the list: its status and its best value, as last read."""
+    """A run in the list: its status and its best value, as last read; of its headline where that is asked for."""
 
-    def __init__(self, run: Watched) -> None:
+    def __init__(self, run: Watched, headline: Headline | None = None) -> None:
         self.name, self.trouble, self.status = run.name, run.trouble, run.status()
         tree = run.tree()
         self.metric = tree.metric
@@ -106,6 +111,7 @@ class RunLine:
         choose = max if tree.metric is not None and tree.metric.higher_is_better else min
         self.best = values.get(settled) if settled else choose(found, default=None)
         self.nodes = len(values)
+        self.headline = headline
         self.settled = self.status.condition != "running" and time.time() - _changed(run.folder) / 1e9 > SETTLED
         """Whether it stays as it is until its log changes."""
 
@@ -151,7 +157,7 @@ class Runs:
             run.look()
             if not now and not run.state.events:
                 return None
-            line = RunLine(run)
+            line = RunLine(run, headline_of(run.state))
         self._lines[name] = now, time.monotonic(), line
         return line
 
