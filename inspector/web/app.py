@@ -14,6 +14,8 @@ from typing import Any
 from urllib.parse import quote
 
 from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
 from inspector.files import LARGEST, RefusedError, blocks, open_within
@@ -55,7 +57,8 @@ def make_app(place: Path, *, read_only: bool = False, foresee: Foresee | None = 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     handlers = Handlers(place, form_token="" if read_only else secrets.token_urlsafe(24), foresee=foresee)
     papers, views = handlers.papers, handlers.views
-    app.add_exception_handler(HTTPException, handlers.fault)  # pyright: ignore[reportArgumentType] - of this error
+    for kind in (StarletteHTTPException, RequestValidationError):
+        app.add_exception_handler(kind, handlers.fault)
     run = "/runs/{name}"
     for path, handler in {
         "/": handlers.home, "/live": handlers.home_live, "/static/{stamp}/{name}": handlers.static, run: handlers.run,
@@ -98,12 +101,14 @@ class Handlers:
         return self.pages.answer("home", place=str(self.runs.place), sort=sort, down=down,
                                  pieces=[self.line_piece(line) for line in lines])
 
-    def fault(self, request: Request, error: HTTPException) -> Response:
+    def fault(self, request: Request, error: Exception) -> Response:
         """What is wrong, as a page where a person opened an address, else as a line of text."""
+        status, why = (error.status_code, str(error.detail)) if isinstance(error, StarletteHTTPException) else (
+            400, "this address asks for something that a page of ours does not ask for")
         if "text/html" not in request.headers.get("accept", "") or "part" in request.query_params:
-            return PlainTextResponse(str(error.detail), error.status_code)
-        answer = self.pages.answer("fault", why=str(error.detail), status=error.status_code)
-        answer.status_code = error.status_code
+            return PlainTextResponse(why, status)
+        answer = self.pages.answer("fault", why=why, status=status)
+        answer.status_code = status
         return answer
 
     def run(self, name: str) -> Response:
