@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from inspector.web.watched import Watched
-from record.cells import CellOutcome, CellStatus, all_cells
+from record.cells import CellOutcome, CellStatus
 
 AT_ONCE: Final = 100
 """Nodes on one page."""
@@ -40,7 +40,7 @@ class CellGrid(NamedTuple):
 
 def grid_of(run: Watched, first: int) -> CellGrid:
     """The grid of a run as it is now."""
-    cells, plan = all_cells(run.state), run.state.data_plan
+    cells, plan = run.cells(), run.state.data_plan
     names = [*reversed(cells)]
     first = max(0, min(first, len(names) - 1)) // AT_ONCE * AT_ONCE
     shown = {name: _by_place(cells[name]) for name in names[first:first + AT_ONCE]}

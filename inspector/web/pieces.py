@@ -71,7 +71,7 @@ class RunPieces:
     def _every(self) -> Iterator[Piece]:
         run, tree, status = self.run, self.run.tree(), self.run.status()
         rows = [row for stage in tree.stages for row in stage.nodes]
-        yield self._piece("summary", "main", run.name, RunLine(run), run.trouble)
+        yield self._piece("summary", "main", run.name, RunLine(run, status=status), run.trouble)
         headline = self._head()
         yield self._piece("headline", "heads", run.name, headline,
                           intervals(headline.compared, zero=True) if headline else (), run.state.released,

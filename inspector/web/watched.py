@@ -17,7 +17,8 @@ from inspector.follow import HOLDER, Follower
 from inspector.headline import Headline, headline_of
 from inspector.status import Happened, Status, happened, status_in
 from inspector.timeline import Timeline
-from inspector.tree import Tree, tree_of
+from inspector.tree import Cells, Tree, tree_of
+from record.cells import all_cells
 from record.fold.state import RunState
 from record.reading import SETTLED, RecordError, Stamp, is_run, stamps
 
@@ -45,6 +46,7 @@ class Watched:
         self.held = threading.RLock()
         """Held while the state is folded, and by whoever reads more than one thing of it."""
         self._tree: tuple[int, Tree] | None = None
+        self._cells: tuple[int, Cells] | None = None
 
     @property
     def state(self) -> RunState:
@@ -69,13 +71,20 @@ class Watched:
 
     def status(self) -> Status:
         return status_in(self.name, self.state, tuple(self._latest), self._follower.process, now=time.time(),
-                         folder=self.folder)
+                         folder=self.folder, cells=self.cells())
+
+    def cells(self) -> Cells:
+        """What became of all cells, made once for each version."""
+        known = self._cells
+        if known is None or known[0] != self.version:
+            known = self._cells = self.version, all_cells(self.state)
+        return known[1]
 
     def tree(self) -> Tree:
         """The tree, made once for each version."""
         known = self._tree
         if known is None or known[0] != self.version:
-            known = self._tree = self.version, tree_of(self.state)
+            known = self._tree = self.version, tree_of(self.state, self.cells())
         return known[1]
 
     def _read(self) -> bool:
@@ -99,8 +108,8 @@ class Watched:
 class RunLine:
     """A run in the list: its status and its best value, as last read; of its headline where that is asked for."""
 
-    def __init__(self, run: Watched, headline: Headline | None = None) -> None:
-        self.name, self.trouble, self.status = run.name, run.trouble, run.status()
+    def __init__(self, run: Watched, headline: Headline | None = None, *, status: Status | None = None) -> None:
+        self.name, self.trouble, self.status = run.name, run.trouble, status or run.status()
         tree = run.tree()
         self.metric = tree.metric
         rows = [row for stage in tree.stages for row in stage.nodes]

@@ -320,7 +320,7 @@ document.addEventListener("keydown", (event) => {
     } else if (!byId("keys").open) void (closeActs() || close());
     return;
   }
-  if (event.target.matches("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.matches("input:not([type=checkbox]), textarea, select") || event.ctrlKey || event.metaKey || event.altKey) return;
   const keys = { j: () => panel && step(1), k: () => panel && step(-1), "/": () => document.querySelector("input[type=search]")?.focus(), "?": () => byId("keys").showModal() };
   if (keys[event.key]) {
     event.preventDefault();
