@@ -54,8 +54,10 @@ class Timeline:
         elif isinstance(event, Stepped) and event.step == "running":
             self.running[event.node] = now
         elif isinstance(event, Executed):
-            one, begin = event.attempt, self.running.pop(event.node, now - event.attempt.seconds)
-            self.spans.append(Span(event.node, max(0.0, begin), now, one.peak_host_bytes or 0, one.peak_gpu_bytes or 0))
+            one = event.attempt  # it is told a moment after its slot was free, so that its end is not now
+            begin = max(0.0, self.running.pop(event.node, now - one.seconds))
+            self.spans.append(Span(event.node, begin, min(now, begin + one.seconds), one.peak_host_bytes or 0,
+                                   one.peak_gpu_bytes or 0))
         elif isinstance(event, Judged):
             self.judged[event.node] = Moment(now, self.usd[-1][1])
             self.running.pop(event.node, None)

@@ -29,7 +29,8 @@ class Values(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """Nodes beside each other, the first one as what the others are compared with. `tables` by dataset and split."""
+    """Nodes beside each other, the first one as what the others are compared with. `tables` by dataset and split have
+    what two of them measured."""
 
     nodes: tuple[Node, ...]
     tables: tuple[tuple[str, tuple[Values, ...]], ...]
@@ -64,7 +65,8 @@ def _tables(state: RunState, nodes: Sequence[Node]) -> list[tuple[str, tuple[Val
     return [(", ".join(title), tuple(
         Values(condition, metric, _sides([row[node.id].value if node.id in row else None for node in nodes],
                                          higher.get(metric)))
-        for (condition, metric), row in rows.items())) for title, rows in found.items()]
+        for (condition, metric), row in rows.items() if len(row) > 1)) for title, rows in found.items()
+        if any(len(row) > 1 for row in rows.values())]
 
 
 def _sides(values: Sequence[float | None], higher: bool | None) -> tuple[Side | None, ...]:

@@ -37,8 +37,9 @@ class Scale(NamedTuple):
 
 
 def scale(name: str, values: Iterable[float], length: float = WIDE, *, ticks: int = 5, zero: bool = False,
-          whole: bool = False) -> Scale:
-    """An axis over all values, that ends at round numbers and has about so many ticks, at `whole` numbers if asked."""
+          whole: bool = False, tight: bool = False) -> Scale:
+    """An axis over all values with about so many ticks, at `whole` numbers if asked; it ends at a tick, unless it is
+    `tight`."""
     found = [min(max(value, -FAR), FAR) for value in values] + [0.0] * zero or [0.0, 1.0]
     low, high = min(found), max(found)
     if high - low <= 1e-12 * max(abs(low), abs(high)):
@@ -48,7 +49,8 @@ def scale(name: str, values: Iterable[float], length: float = WIDE, *, ticks: in
     step = next(one for one in (unit * factor for factor in _STEPS) if one >= rough * 0.999)
     first, last = floor(low / step + 1e-9), -floor(-high / step + 1e-9)
     marks = [step * n for n in range(first, last + 1)]
-    bare = Scale(name, marks[0], marks[-1], length, ())
+    marks = [one for one in marks if low <= one <= high] if tight else marks
+    bare = Scale(name, *((low, high) if tight else (marks[0], marks[-1])), length, ())
     return bare._replace(ticks=tuple((bare.at(one), f"{one:.10g}" if abs(one) < 1e6 else f"{one:.3g}")
                                       for one in marks))
 
@@ -87,7 +89,7 @@ def chart(title: str, x: str, y: str, curves: Curves, *, zero: bool = False, ste
     shown = dict(islice(curves.items(), LINES))
     arms, nodes = ({name: n for n, name in enumerate(dict.fromkeys(key[part] for key in shown))} for part in (0, 1))
     ats = [at for points in shown.values() for at, _ in points]
-    across = scale(x, ats, whole=all(float(at).is_integer() for at in ats))
+    across = scale(x, ats, whole=all(float(at).is_integer() for at in ats), tight=True)
     up = scale(y, (value for points in shown.values() for _, value in points), HIGH, ticks=4, zero=zero)
     return Chart(title, across, up, tuple(
         Line(" · ".join(filter(None, (arm, node))), path(stairs(points) if steps else points, across, up),

@@ -52,7 +52,7 @@ def run_chart(run: Watched, over: Over) -> RunChart:
     values = [row.metric for _, row in at if row.metric is not None]
     higher, base = tree.metric is None or tree.metric.higher_is_better, baseline_of(run.state, tree)
     x = scale(_axis(over, run.timeline), (x for x, _ in at), WIDE, ticks=8, zero=True,
-              whole=over == "nodes")
+              whole=over == "nodes", tight=True)
     near = fenced(values, higher=higher)
     y = scale(tree.metric.title if tree.metric else "", [*near, *([base] if base is not None else [])], HIGH)
     title = f"{tree.metric.title} on {tree.metric.dataset}, validation" if tree.metric else "no metric yet"

@@ -135,7 +135,7 @@ def use_of(run: Watched) -> tuple[list[Chart], dict[str, str]]:
             ("Paid for model calls", "USD", timeline.usd, 1.0)):
         if any(value for _, value in steps) and (name != "GPUs" or state.gpus):
             points = [(at / unit, value / of) for at, value in (*steps, (until, steps[-1][1]))]
-            found.append(chart(title, f"{word} worked", name, {(name, ""): points}, zero=True, steps=True))
+            found.append(chart(title, f"{word} worked", name, {("", ""): points}, zero=True, steps=True))
     share = share_used(slots, until, workers if isinstance(workers, int) else 0)
     facts = {"slots": str(workers or "?"), "in use, on average": f"{100 * share:.0f} %" if share is not None else "–",
              "most at once": f"{max((value for _, value in slots), default=0):.0f}"}
