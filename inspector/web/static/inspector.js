@@ -331,6 +331,7 @@ document.addEventListener("keydown", (event) => {
 // --- tables: filtered as one types, ticked rows compared --------------------------------------------------------------
 
 const filters = document.querySelector("form.filters");
+const boxes = () => [...document.querySelectorAll("input[form=picks]")];
 const picked = new Set();
 let typed = null;
 
@@ -342,21 +343,21 @@ async function refilter() {
   const target = filters.dataset.part;
   document.querySelector(target).replaceWith(new DOMParser().parseFromString(html, "text/html").querySelector(target));
   history.replaceState(null, "", address);
-  for (const box of document.querySelectorAll(".picks input[type=checkbox]")) box.checked = picked.has(box.value);
+  for (const box of boxes()) box.checked = picked.has(box.value);
   count();
   wide();
 }
 
 // Rows stay ticked while a filter hides them.
 function count() {
-  const form = document.querySelector("form.picks");
+  const form = byId("picks");
   if (!form) return;
-  const shown = new Set([...form.querySelectorAll("input[type=checkbox]")].map((box) => box.value));
-  for (const one of form.querySelectorAll("input[type=hidden]")) one.remove();
-  for (const value of picked) if (!shown.has(value)) form.insertAdjacentElement("beforeend", Object.assign(document.createElement("input"), { type: "hidden", name: "n", value }));
+  const shown = new Set(boxes().map((box) => box.value));
+  for (const one of form.querySelectorAll("input")) one.remove();
+  for (const value of picked) if (!shown.has(value)) form.append(Object.assign(document.createElement("input"), { type: "hidden", name: "n", value }));
   const most = Number(form.dataset.most);
   form.querySelector(".go").disabled = picked.size < 2 || picked.size > most;
-  form.querySelector(".pickbar span").textContent = picked.size ? `${picked.size} ticked${picked.size > most ? `: at most ${most}` : picked.size < 2 ? ": tick one more" : ""}` : "tick two to six";
+  form.querySelector("span").textContent = picked.size ? `${picked.size} ticked${picked.size > most ? `: at most ${most}` : picked.size < 2 ? ": tick one more" : ""}` : "tick two to six";
 }
 
 filters?.addEventListener("input", () => {
@@ -364,11 +365,11 @@ filters?.addEventListener("input", () => {
   typed = setTimeout(refilter, 200);
 });
 document.addEventListener("change", (event) => {
-  if (!event.target.matches(".picks input[type=checkbox]")) return;
+  if (!event.target.matches("input[form=picks]")) return;
   picked[event.target.checked ? "add" : "delete"](event.target.value);
   count();
 });
-for (const box of document.querySelectorAll(".picks input[type=checkbox]:checked")) picked.add(box.value);
+for (const box of boxes()) if (box.checked) picked.add(box.value);
 count();
 
 // --- values of curves under the pointer -------------------------------------------------------------------------------
