@@ -213,7 +213,7 @@ def opened(browser: Browser, address: str) -> Generator[Page]:
 def paint(browser: Browser, address: str) -> dict[str, float]:
     """Milliseconds from the request to the first byte, the first paint with content, and the end of loading."""
     with opened(browser, address) as page:
-        page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")
+        page.wait_for_function("() => performance.getEntriesByName('first-contentful-paint').length")
         found: dict[str, float] = page.evaluate("""() => {
             const whole = performance.getEntriesByType("navigation")[0];
             return { first_byte_ms: whole.responseStart, bytes: whole.encodedBodySize, loaded_ms: whole.loadEventEnd,
