@@ -41,7 +41,7 @@ class CellGrid(NamedTuple):
 def grid_of(run: Watched, first: int) -> CellGrid:
     """The grid of a run as it is now."""
     cells, plan = run.cells(), run.state.data_plan
-    names = [*reversed(cells)]
+    names = [*cells][::-1]
     first = max(0, min(first, len(names) - 1)) // AT_ONCE * AT_ONCE
     shown = {name: _by_place(cells[name]) for name in names[first:first + AT_ONCE]}
     columns = tuple(sorted({place for row in shown.values() for place in row}))

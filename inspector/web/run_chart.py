@@ -96,7 +96,7 @@ def fenced(values: Sequence[float], *, higher: bool) -> list[float]:
     """Those that the chart's height is for: all but values that are far worse than most, which would flatten it."""
     if len(values) < 4:
         return [*values]
-    first, _, third = quantiles(values, n=4)
+    first, _, third = quantiles(values, n=4, method="inclusive")
     far = FENCE * (third - first)
     return [one for one in values if far == 0 or (one >= first - far if higher else one <= third + far)]
 

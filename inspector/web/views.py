@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import HTTPException, Query
@@ -93,7 +93,7 @@ class RunViews:
             charts, facts = use_of(run)
         return self._shown("use", part, run=name, charts=charts, facts=facts)
 
-    def _shown(self, view: str, part: bool, **values: object) -> Response:
+    def _shown(self, view: str, part: bool, **values: Any) -> Response:
         return self._pages.answer(view if part else "view_page", view=view, **values)
 
     def compare_runs(self, run: Names = []) -> Response:  # noqa: B006

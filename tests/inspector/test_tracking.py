@@ -110,7 +110,10 @@ def test_a_mirror_tells_a_tracker_of_each_node_once_and_never_holds_up_the_run(t
 def test_a_tracker_that_is_not_there_is_refused_before_anything_is_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inspector.tracking.mirror.find_spec", lambda name: None)
+    def nothing(name: str) -> None:
+        """No package is installed."""
+
+    monkeypatch.setattr("inspector.tracking.mirror.find_spec", nothing)
     idea = "examples/ideas/label_noise_calibration.json"
     assert main(["run", "--idea", idea, "--runs", str(tmp_path / "runs"), "--track", "mlflow:there"]) == 2
     assert main(["run", "--idea", idea, "--runs", str(tmp_path / "runs"), "--track", "paper"]) == 2
