@@ -101,8 +101,8 @@ def show_chart(page: Page) -> None:
 
 
 def show_note(page: Page) -> None:
-    """The prompt of a call that wrote code in the tuning stage: it has the note of a person."""
-    page.locator("table.calls tr", has_text="tuning").locator("a.tonode").first.click()
+    """The prompt of a call that wrote code in the agenda: it has the note of a person."""
+    page.locator("table.calls tr", has_text="agenda").locator("a.tonode").first.click()
     page.wait_for_selector("#panel pre >> text=a person who steers")
 
 
