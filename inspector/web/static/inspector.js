@@ -110,6 +110,7 @@ async function load(part) {
   const focused = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   const across = part.querySelector(".scroll")?.scrollLeft;
   part.innerHTML = html;
+  part.classList.add("there");
   if (across) part.querySelector(".scroll")?.scrollTo(across, 0);
   wide();
   if (focused) part.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
@@ -131,7 +132,11 @@ const sight = new IntersectionObserver((seen) => {
     if (one.isIntersecting && !known) load(one.target);
   }
 }, { rootMargin: "200px" });
-for (const part of document.querySelectorAll(".lazy")) sight.observe(part);
+// Not before the page itself is painted.
+addEventListener("load", () => requestAnimationFrame(() => setTimeout(() => {
+  wide();
+  for (const part of document.querySelectorAll(".lazy")) sight.observe(part);
+})));
 if (byId("now")) setInterval(() => running() && !document.hidden && load(byId("now")), 5000);
 
 // --- the panel ------------------------------------------------------------------------------------------------------
@@ -404,7 +409,6 @@ document.addEventListener("pointermove", (event) => {
 });
 
 listen();
-wide();
 if (panel && /^#n\d+$/.test(location.hash)) {
   const node = location.hash.slice(1);
   show(`${document.body.dataset.run}/nodes/${node}`).then(() => byId(`g-${node}`)?.scrollIntoView({ block: "center", inline: "center" }));
