@@ -90,7 +90,8 @@ def chart(title: str, x: str, y: str, curves: Curves, *, zero: bool = False, ste
     arms, nodes = ({name: n for n, name in enumerate(dict.fromkeys(key[part] for key in shown))} for part in (0, 1))
     ats = [at for points in shown.values() for at, _ in points]
     across = scale(x, ats, whole=all(float(at).is_integer() for at in ats), tight=True)
-    up = scale(y, (value for points in shown.values() for _, value in points), HIGH, ticks=4, zero=zero)
+    values = [value for points in shown.values() for _, value in points]
+    up = scale(y, values, HIGH, ticks=4, zero=zero, whole=zero and all(float(one).is_integer() for one in values))
     return Chart(title, across, up, tuple(
         Line(" · ".join(filter(None, (arm, node))), path(stairs(points) if steps else points, across, up),
              points[-1][1], arms[arm] % HUES, nodes[node] % DASHES)
