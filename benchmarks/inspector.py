@@ -1,16 +1,19 @@
 """What the page costs: a run of 1,000 nodes with 40 MB of files, seen in Chromium while it grows.
 
-    python -m benchmarks.inspector [--out FILE] [--nodes N] [--updates N] [--pages N] [--events N]
+    python -m benchmarks.inspector [--out FILE] [--nodes N] [--cells N] [--updates N] [--pages N] [--events N]
+                                   [--before CLONE]
 
 Prints one JSON object. `paint` is the browser's own first contentful paint, from the start of the request; `update` the
 time from the commit of an event to the element of its node in the page. Both stand beside the same of a server without
 any work, in the same browser a moment before and after: `paint` of the same bytes as plain files, `update` of the same
 elements pushed by a bare thread. Machines are noisy; ratios say more than seconds. `memory` is that of the server.
+`views` are the pages beside the run's own. With `--before`, the page of another clone shows the same run in turns.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import queue
 import statistics
@@ -18,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -29,16 +32,19 @@ from playwright.sync_api import Browser, Page
 from benchmarks.record import node
 from record.events import Event
 from record.events.running import Started
-from record.events.searching import Decided, Prepared, Settled, Summarised
+from record.events.searching import CellExecuted, CellsOwed, Decided, Prepared, Proposed, Settled, Summarised
 from record.log import EventLog
-from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
+from record.nouns.cells import Cell
+from record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
 from record.nouns.decisions import Expand, Seen
 from record.nouns.idea import Idea
-from record.nouns.nodes import STAGES, NodeKind, StageName, StageSummary, node_id
-from tests.inspector.browser.chromium import chromium, viewing
+from record.nouns.nodes import STAGES, CellRun, Failure, NodeKind, StageName, StageSummary, node_id
+from tests.inspector.browser.chromium import Viewer, chromium, viewing
 
 PROTOTYPE = {"paint_ms": 380, "update_ms": 61, "memory_mb": 53,
              "note": "the prototype (FastAPI, plain SVG) at 1,000 nodes on a quiet machine with two cores"}
+LONGEST = 180_000
+"""Milliseconds that a page gets: the first one after the start folds the whole log."""
 PLAN = DataPlan(
     task="classify", datasets=(DatasetUse(name="d"),), expected_seconds=1.0,
     metrics=(MetricSpec(name="log_loss", title="log loss", higher_is_better=False),),
@@ -66,8 +72,9 @@ new EventSource("/live").onmessage = (event) => {
 class Growing:
     """A made run: a tree over four stages that grows node by node, with 40 kB of files a node."""
 
-    def __init__(self, folder: Path, nodes: int) -> None:
+    def __init__(self, folder: Path, nodes: int, cells: int = 0) -> None:
         folder.mkdir(parents=True)
+        self.cells = cells
         self.folder = folder
         self.log = EventLog(folder / "run.db")
         self.count = 0
@@ -92,6 +99,8 @@ class Growing:
             whole = _placed(event, k, first, stage) if isinstance(event, Decided) else event
             self.log.append(whole)
             shown = time.time() if isinstance(event, Decided) else shown
+            if isinstance(event, Proposed) and self.cells:
+                self._tell(*cell_events(k, self.cells))
         return node_id(k), shown
 
     def _tell(self, *events: Event) -> None:
@@ -108,6 +117,21 @@ class Growing:
                            "plots1/figures/loss.png": 30_000}.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(b"x = 1\n" * (size // 6))
+
+
+def cell_events(k: int, number: int) -> Iterator[Event]:
+    """Cells that a node owes, four arms at so many levels as it takes, and their executions; every ninth one fails."""
+    cells = [Cell(dataset="d", arm=f"c{n % 4}", level=f"l{n // 4}", seed=k) for n in range(number)]
+    keys = [hashlib.sha256(f"{k}/{n}".encode()).hexdigest() for n in range(number)]
+    yield CellsOwed(node=node_id(k), cells=tuple(cells), keys=tuple(keys))
+    for n, (cell, key) in enumerate(zip(cells, keys, strict=True)):
+        failed = n % 9 == 8
+        values = () if failed else (Measurement(
+            name="log_loss", value=1 / (n + k), condition=cell.condition, dataset="d", split="validation", seed=k,
+            grade="scored"),)
+        yield CellExecuted(node=node_id(k), run=CellRun(
+            id=f"{key[:24]}-0", cell=cell, key=key, seconds=1.0, measurements=values,
+            failure=Failure(kind="timeout", message="too long") if failed else None))
 
 
 def _placed(event: Decided, k: int, first: int, stage: StageName) -> Decided:
@@ -179,7 +203,7 @@ def plain(files: dict[str, tuple[str, bytes]]) -> Generator[tuple[Plain, str]]:
 def opened(browser: Browser, address: str) -> Generator[Page]:
     """A page in a profile of its own, loaded."""
     with closing(browser.new_context()) as context:
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(LONGEST)
         page = context.new_page()
         page.add_init_script(WATCH)
         page.goto(address)
@@ -189,7 +213,7 @@ def opened(browser: Browser, address: str) -> Generator[Page]:
 def paint(browser: Browser, address: str) -> dict[str, float]:
     """Milliseconds from the request to the first byte, the first paint with content, and the end of loading."""
     with opened(browser, address) as page:
-        page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")
+        page.wait_for_function("() => performance.getEntriesByName('first-contentful-paint').length")
         found: dict[str, float] = page.evaluate("""() => {
             const whole = performance.getEntriesByType("navigation")[0];
             return { first_byte_ms: whole.responseStart, bytes: whole.encodedBodySize, loaded_ms: whole.loadEventEnd,
@@ -255,6 +279,35 @@ def updates(browser: Browser, address: str, growing: Growing, files: dict[str, t
         statistics.median(ours) / statistics.median(theirs), 2), "number": number}
 
 
+def against(browser: Browser, place: Path, growing: Growing, before: Path, number: int) -> dict[str, Any]:
+    """The page of these sources and that of another clone, in turns: first paints, and updates of an open page."""
+    paints, waits = ({"before": list[float](), "now": list[float]()} for _ in range(2))
+    with viewing(place, root=before) as old, viewing(place) as new:
+        sides = {"before": old.address, "now": new.address}
+        for address in sides.values():
+            paint(browser, address)  # what a server reads once
+        for _ in range(9):
+            for name, address in sides.items():
+                paints[name].append(paint(browser, address)["paint_ms"])
+        for _ in range(4):
+            for name, address in sides.items():
+                with opened(browser, address) as page:
+                    time.sleep(2.5)  # what is fetched later is there
+                    for _ in range(max(2, number // 4)):
+                        waits[name].append(update(page, growing.grow))
+                        time.sleep(0.37)
+    return {what: {name: spread(values) for name, values in found.items()} | {"ratio": round(
+        statistics.median(found["now"]) / statistics.median(found["before"]), 2)}
+        for what, found in (("paint_ms", paints), ("update_ms", waits))}
+
+
+def views(browser: Browser, viewer: Viewer, run: str) -> dict[str, dict[str, float]]:
+    """First paint, loading and bytes of the pages beside the run's own."""
+    token = viewer.address.partition("?")[2]
+    return {view: paint(browser, f"{viewer.host}/runs/{run}/{view}?{token}")
+            for view in ("chart", "table", "cells", "use")}
+
+
 def many(browser: Browser, address: str, growing: Growing, pages: int, number: int) -> dict[str, Any]:
     """Updates when so many pages are open, each in a profile of its own: the first and the last that shows it."""
     from contextlib import ExitStack
@@ -279,6 +332,7 @@ def fetched(browser: Browser, address: str) -> dict[str, tuple[str, bytes]]:
     """The page of a run and what it loads, to be served as plain files; `/plain` has another script."""
     found: dict[str, tuple[str, bytes]] = {}
     with closing(browser.new_context()) as context:
+        context.set_default_timeout(LONGEST)
         page = context.new_page()
         page.goto(address)
         host = page.url.partition("/runs/")[0]
@@ -296,15 +350,17 @@ def fetched(browser: Browser, address: str) -> dict[str, tuple[str, bytes]]:
 
 def measured(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     """Everything, in the order in which a person would do it."""
-    growing = Growing(folder / "made", given.nodes)
+    growing = Growing(folder / "made", given.nodes, given.cells)
     files = sum(path.stat().st_size for path in (folder / "made" / "nodes").rglob("*") if path.is_file())
     with closing(growing.log), chromium() as browser:
         with viewing(growing.folder) as once:
             same = fetched(browser, once.address)
         began = load()
+        compared = against(browser, growing.folder, growing, given.before, given.updates) if given.before else None
         with viewing(growing.folder) as viewer:
             used = {"started": memory(viewer.pid)}
             pages = first_pages(browser, viewer.address, same)
+            others = views(browser, viewer, growing.folder.name)
             used["after_pages"] = memory(viewer.pid)
             found = updates(browser, viewer.address, growing, same, given.updates)
             used["after_updates"] = memory(viewer.pid)
@@ -317,7 +373,8 @@ def measured(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
                 time.sleep(1.0)
             used["after_five_minutes"] = memory(viewer.pid)
     return {
-        "nodes": given.nodes, "files_mb": round(files / 1e6, 1), "prototype": PROTOTYPE,
+        "nodes": given.nodes, "cells": given.nodes * given.cells, "against": compared, "views": others,
+        "files_mb": round(files / 1e6, 1), "prototype": PROTOTYPE,
         "load": {"before": began, "after": load()}, "server_ready_seconds": round(viewer.seconds, 2),
         "paint": pages, "update": found, "many_pages": several, "memory": used,
         "bytes": {"page": len(same["/"][1]), "of_style": sum(len(body) for kind, body in same.values()
@@ -328,6 +385,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--cells", type=int, default=20, help="that each node owes")
+    parser.add_argument("--before", type=Path, help="a clone whose page is measured in the same run")
     parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--pages", type=int, default=10)
     parser.add_argument("--events", type=int, default=300)

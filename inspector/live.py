@@ -20,7 +20,7 @@ from rich.text import Text
 
 from inspector.describe import describe
 from inspector.follow import Follower
-from inspector.render import metric_text, print_lines, row_line, stage_line, tree_lines
+from inspector.render import bar, metric_text, print_lines, row_line, stage_line, tree_lines
 from inspector.status import held_text
 from inspector.text import cached, count, countdown, dollars, duration, plain, short
 from inspector.tree import Row, StageRows, Tree, tree_of
@@ -32,6 +32,8 @@ LATEST = 3
 """Events shown under a live tree."""
 ROOMY = 14
 """Lines of a terminal from which on events and the meaning of the metric are shown too."""
+SHORT_BAR = 10
+"""Characters of a bar: three facts fit into a line of 80."""
 LOOK = 0.25
 """Seconds between two looks at the log of a run that another process writes."""
 
@@ -164,6 +166,8 @@ class Frame:
     """Why no model is called, and until when."""
     held: Commanded | None = None
     """Who paused the run, and why; no time passes meanwhile."""
+    limit: float | None = None
+    """Seconds that the run may be worked on."""
 
     @property
     def stage(self) -> StageRows:
@@ -178,19 +182,24 @@ def frame_of(state: RunState, latest: tuple[str, ...] = ()) -> Frame:
     calls = (f"{total.calls} calls  {count(total.input_tokens)} tokens in"
              f"{cached(total.cached_tokens, total.cached_usd)}, {count(total.output_tokens)} out  "
              f"{dollars(total.usd, total.unpriced)}")
-    limit = sum(stage.node_limit or 0 for stage in tree.stages)
+    limit, most = sum(stage.node_limit or 0 for stage in tree.stages), state.setting("time_limit")
     return Frame(
         title=plain(started.idea.title) if started else "", phase=state.phase,
-        progress=f"{sum(stage.searched for stage in tree.stages)}/{limit or '?'} nodes{_cells(tree)}",
+        progress=f"{sum(stage.searched for stage in tree.stages)}/{limit or '?'} nodes",
         model=f"{plain(started.model)}, seed {started.seed}" if started else "",
         tree=tree, calls=calls, active=state.active_seconds, at=state.last_at, latest=latest,
-        outage=state.outage, held=state.held)
+        outage=state.outage, held=state.held, limit=float(most) if isinstance(most, int | float) else None)
 
 
-def _cells(tree: Tree) -> str:
-    """The cells of all nodes that are done, of those owed; empty where no node owes any."""
-    counts = [row.cells for stage in tree.stages for row in stage.nodes if row.cells is not None]
-    return f", {sum(one.done for one in counts)}/{sum(one.owed for one in counts)} cells" if counts else ""
+def _bars(frame: Frame, elapsed: float) -> str:
+    """Bars of the stage's nodes and of all cells, and what is left of the time; empty where nothing is known of any."""
+    stage, counts = frame.stage, [row.cells for each in frame.tree.stages for row in each.nodes if row.cells]
+    found: list[str] = []
+    for name, done, owed in ((stage.stage, stage.searched, stage.node_limit or 0), (
+            "cells", sum(one.done for one in counts), sum(one.owed for one in counts))):
+        found += [f"{bar(done, owed, SHORT_BAR)} {name} {done}/{owed}"] if owed else []
+    found += [f"{duration(max(0.0, frame.limit - elapsed))} of {duration(frame.limit)} left"] if frame.limit else []
+    return "  ".join(found)
 
 
 def frame_lines(
@@ -242,6 +251,8 @@ def _head(frame: Frame, elapsed: float, now: float, *, roomy: bool) -> Iterator[
     yield Text(short(frame.title, 100), style="bold")
     progress = Text(frame.phase, style="bold cyan")
     yield progress.append(f"  {frame.progress}  {duration(elapsed)}  {frame.model}", style="not bold default")
+    if bars := _bars(frame, elapsed):
+        yield Text(bars, style="cyan")
     if frame.held is not None:
         yield Text(f"paused {held_text(frame.held)}", style="bold yellow")
     if frame.outage is not None:

@@ -204,16 +204,21 @@ BAR = 20
 """Characters of a bar."""
 
 
+def bar(done: float, of: float, width: int = BAR) -> str:
+    """How much is done of something, as `[#####...............]`."""
+    full = min(width, int(width * done / of)) if of > 0 else 0
+    return f"[{'#' * full}{'.' * (width - full)}]"
+
+
 def subject_lines(used: SubjectsUse) -> list[str]:
     """What each language model was asked, and a bar of their budget."""
     lines = [f"{plain(one.name)} ({plain(', '.join(one.models)) or 'no answer yet'}): {_calls(one.calls)}, "
              f"{count(one.input_tokens)} in, {count(one.output_tokens)} out, {dollars(one.usd, 0)}"
              f"{f', {one.lost} under way or lost' if one.lost else ''}" for one in used.each]
     if used.share is not None:
-        full = min(BAR, int(BAR * used.share))
         caps = [f"${used.spent.usd:.2f} of ${used.usd:.2f}"] if used.usd is not None else []
         caps += [f"{count(used.spent.tokens)} of {count(used.tokens)} tokens"] if used.tokens is not None else []
-        lines.append(f"[{'#' * full}{'.' * (BAR - full)}] {' and '.join(caps)} spent or set aside")
+        lines.append(f"{bar(used.share, 1)} {' and '.join(caps)} spent or set aside")
     return lines
 
 

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from inspector.describe import command_text, describe
 from inspector.text import countdown, plain, short
-from inspector.tree import BranchPoint, StageFacts, branch_points, stage_facts
+from inspector.tree import BranchPoint, Cells, StageFacts, branch_points, stage_facts
 from record.cells import CellTotals, all_cells, totals_of
 from record.claims.decisions import decisions
 from record.claims.means import seedless
@@ -176,9 +176,10 @@ def status_of(
 
 def status_in(
     run: str, state: RunState, latest: Sequence[Happened], process: str | None, *, now: float,
-    folder: Path | None = None,
+    folder: Path | None = None, cells: Cells | None = None,
 ) -> Status:
-    """The status of a run whose events are folded already; `latest` is what happened last, `folder` is the run's."""
+    """The status of a run whose events are folded already; `latest` is what happened last, `folder` is the run's,
+    `cells` are all of its cells, where they are known."""
     started, ended, assessed, account = state.started, state.ended, state.assessed, account_of(state)
     condition = condition_of(state, process)
     since = max(0.0, now - state.last_at) if condition == "running" and not state.paused else 0.0
@@ -198,7 +199,8 @@ def status_in(
         installed=str(state.installed or ""),
         stages=tuple(_counts(state, name) for name in STAGES),
         cost=state.total, code_seconds=round(state.seconds_of_code, 3),
-        cells=totals_of(state, all_cells(state)), tuning=account.model_copy(update={"trials": ()}) if account else None,
+        cells=totals_of(state, all_cells(state) if cells is None else cells),
+        tuning=account.model_copy(update={"trials": ()}) if account else None,
         collected=len(state.collected), freed=state.freed,
         roles={role: replace(used) for role, used in state.usage.items()},
         budget=_budget(state), subjects=subjects_in(folder, state) if folder is not None else None,

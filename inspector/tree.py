@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
 from inspector.cells import trials_text
 from inspector.text import count, dollars, duration, short
-from record.cells import CellCounts, all_cells, counts_of
+from record.cells import CellCounts, CellStatus, all_cells, counts_of
 from record.claims.means import seedless, winner
 from record.effort import Account, account_of
 from record.fold.facts import total_of
@@ -18,6 +18,9 @@ from record.nouns.data import DataPlan, MetricSpec, arm_of
 from record.nouns.decisions import Compare
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, NodeKind, NodeStatus, StageName, changed, retries
+
+Cells = Mapping[str, tuple[CellStatus, ...]]
+"""What became of the cells of each node (`record.cells.all_cells`): with many of them, that takes a while."""
 
 
 class Row(Frozen):
@@ -131,9 +134,10 @@ class Tree(Frozen):
         return next(stage for stage in self.stages if stage.stage == name)
 
 
-def tree_of(state: RunState) -> Tree:
-    """The tree of a run, stages without nodes included."""
-    path, plan, same, cells = set[str](), state.data_plan, frozenset(seedless(state)), all_cells(state)
+def tree_of(state: RunState, cells: Cells | None = None) -> Tree:
+    """The tree of a run, stages without nodes included; `cells` are all of its cells, where they are known."""
+    path, plan, same = set[str](), state.data_plan, frozenset(seedless(state))
+    cells = all_cells(state) if cells is None else cells
     at, account = winner(state), account_of(state)
     while at is not None and at in state.nodes and at not in path:
         path.add(at)

@@ -98,11 +98,6 @@ def why_of(
     state = fold(events)
     condition = condition_of(state, process)
     running = condition == "running"
-    held = sorted((node for node in state.nodes.values() if node.step in ("running", "plotting")),
-                  key=lambda node: state.step_since[node.id])
-    slots = [*(Slot(number=n, node=node.id, why=f"{node.id}: {_detail(node, state)}")
-               for n, node in enumerate(held, 1)),
-             *(Slot(number=n + 1, node=None, why=plain(outlook.idle)) for n in range(len(held), outlook.workers))]
     return Why(
         run=run, condition=condition, process=process, phase=state.phase,
         work=tuple(action.task if isinstance(action, Work) else f"comparison of {action.a} and {action.b}"
@@ -115,11 +110,19 @@ def why_of(
             for node in state.nodes.values() if not node.finished),
         ancestry=branch_points(state),
         paused=paused_text(state, now) if running else "", answers=unusual_answers(state),
-        slots=tuple(slots) if running else (), errors=errors_of(state), best=outlook.best,
+        slots=slots_of(state, outlook) if running else (), errors=errors_of(state), best=outlook.best,
         comparisons=baseline_differences(state, outlook.best), next=outlook.actions)
 
 
 # --- slots and unfinished work --------------------------------------------------------------------------------------
+
+
+def slots_of(state: RunState, outlook: Outlook) -> tuple[Slot, ...]:
+    """What every slot of a run that is worked on does, or waits for."""
+    held = sorted((node for node in state.nodes.values() if node.step in ("running", "plotting")),
+                  key=lambda node: state.step_since[node.id])
+    return (*(Slot(number=n, node=node.id, why=f"{node.id}: {_detail(node, state)}") for n, node in enumerate(held, 1)),
+            *(Slot(number=n + 1, node=None, why=plain(outlook.idle)) for n in range(len(held), outlook.workers)))
 
 
 def _detail(node: Node, state: RunState) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from agent.cli.options import CODE, MODEL, RUN, AsJson, Command, Config, RunPath
+from agent.cli.options import CODE, MODEL, RUN, AsJson, Command, Config, RunPath, Track
 
 EXIT_CODES = """
 Exit codes: 0 done and released; 1 unexpected failure; 2 wrong use or configuration; 3 stopped by budget or time with a
@@ -65,12 +65,14 @@ class Run(Command, to=app, work="agent.cli.run:run",
     dry_run: Annotated[bool, Option("--dry-run", help="Only show a data plan (a model call) and a forecast.")] = False
     out: Annotated[Path | None, Option(help="With --dry-run: write the plan as YAML, for --plan.")] = None
     json: Annotated[bool, Option("--json", help="With --dry-run: print JSON.")] = False
+    track: Track = None
 
 
 class Resume(Command, to=app, work="agent.cli.run:resume", settings=RUN):
     """Continue a run where it stopped; finished work is not repeated. Changed settings are recorded."""
 
     run: RunPath
+    track: Track = None
 
 
 class Campaign(Command, to=app, work="agent.cli.campaign:campaign",

@@ -14,6 +14,8 @@ from typer import Argument, Option
 RunPath = Annotated[Path, Argument(metavar="RUN", help="The folder of a run, such as runs/NAME.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON (described in docs/command-line.md).")]
 Config = Annotated[Path | None, Option(help="A YAML file of settings; ${NAME} comes from the environment.")]
+Track = Annotated[str | None, Option(
+    metavar="wandb|mlflow[:PLACE]", help="Mirror the run into a tracker while it goes on (docs/export.md).")]
 Papers = Annotated[Path | None, Option(
     metavar="DIR", help="A folder of PDFs; the paper may cite those found in a catalogue (docs/literature.md).")]
 Context = Annotated[Path | None, Option(

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -41,6 +42,7 @@ from inspector.follow import process_on
 from inspector.live import view_for
 from inspector.render import ahead_text, print_lines, status_lines, tree_lines
 from inspector.status import status_in
+from inspector.tracking.mirror import Mirror, Open, tracker
 from inspector.tree import tree_of
 from models.roles.ideation import IDEA_OF
 from record.campaign import is_campaign
@@ -65,6 +67,7 @@ from stages.repository.planning import with_reasons
 def run(asked: Run) -> int:
     if asked.json and not asked.dry_run:
         raise WrongUse("--json goes with --dry-run; of a run ask: scientist status RUN --json")
+    mirrored = tracker(asked.track) if asked.track else None
     if asked.out is not None and not asked.dry_run:
         raise WrongUse("--out goes with --dry-run, which writes the plan there")
     if asked.idea is None and asked.task is None:
@@ -105,11 +108,12 @@ def run(asked: Run) -> int:
         fetch(model)
     with runs_folder_removed_if_refused(asked.runs):
         return show_while(lambda listener: start(
-            chosen, settings, runs=asked.runs, name=folder.name, listener=listener, plan=plan), folder)
+            chosen, settings, runs=asked.runs, name=folder.name, listener=listener, plan=plan), folder, mirrored)
 
 
 def resume(asked: Resume) -> int:
     run, flags = asked.run, asked.flags
+    mirrored = tracker(asked.track) if asked.track else None
     if is_campaign(run):
         if flags:
             raise WrongUse("the settings of a campaign are fixed when it begins: resume it without others")
@@ -136,7 +140,7 @@ def resume(asked: Resume) -> int:
         if state.data_plan is not None and (lacking := unmet(state.data_plan, room_here(settings.sandbox))):
             raise WrongUse("; ".join(lacking))
         again(state.installed, RunFolder(run).packages, settings.sandbox)
-    return show_while(lambda listener: resume_run(run, flags, listener=listener), run)
+    return show_while(lambda listener: resume_run(run, flags, listener=listener), run, mirrored)
 
 
 def write(asked: Write) -> int:
@@ -180,12 +184,13 @@ def idea_in_text(path: Path, settings: Settings) -> Idea:
 # --- what is shown --------------------------------------------------------------------------------------------------
 
 
-def show_while(work: Callable[[Listener], int], folder: Path) -> int:
-    """The exit code of the work of a run, which is shown while it goes on, with its tree and status in the end."""
+def show_while(work: Callable[[Listener], int], folder: Path, mirrored: Open | None = None) -> int:
+    """The exit code of the work of a run, shown and mirrored while it goes on; then its tree and status."""
     console = Console(file=unbreakable(sys.stdout))
     console.print(f"run folder: {folder}", markup=False, highlight=False, soft_wrap=True)
     try:
-        with traceback_saved(folder), view_for(console) as view:
+        with (traceback_saved(folder), Mirror(folder, mirrored, say) if mirrored else nullcontext(),
+              view_for(console) as view):
             code = work(with_forecast(view, console))
     except KeyboardInterrupt:  # before or after the loop that handles signals itself
         say(f"interrupted; continue with: scientist resume {folder}")

@@ -126,7 +126,8 @@ def view(asked: View) -> int:
         raise WrongUse(f"there is no folder {place}: give the folder of a run, or one that holds runs")
     if is_run(place):
         events_of(place)  # one that cannot be read is refused before anything is served
-    serve(place.resolve(), port=asked.port, tell=announce, read_only=asked.read_only)
+    serve(place.resolve(), port=asked.port, tell=announce, read_only=asked.read_only,
+          foresee=lambda state: (ahead_of(state), outlook(state)))
     return DONE
 
 

@@ -87,9 +87,22 @@ def show_part(selector: str) -> Shot:
     return lambda page: page.evaluate("part => document.querySelector(part).scrollIntoView()", selector)
 
 
+def open_part(selector: str) -> Shot:
+    """A folded part of the page, opened, at its top."""
+    def shot(page: Page) -> None:
+        page.locator(f"{selector} > summary").click()
+        show_part(selector)(page)
+    return shot
+
+
+def show_chart(page: Page) -> None:
+    """The page from its head on, with its chart."""
+    page.wait_for_selector("#chart .bestline")
+
+
 def show_note(page: Page) -> None:
-    """The prompt of a call that wrote code in the tuning stage: it has the note of a person."""
-    page.locator("table.calls tr", has_text="tuning").locator("a.tonode").first.click()
+    """The prompt of a call that wrote code in the agenda: it has the note of a person."""
+    page.locator("table.calls tr", has_text="agenda").locator("a.tonode").first.click()
     page.wait_for_selector("#panel pre >> text=a person who steers")
 
 

@@ -20,7 +20,18 @@ from PIL import Image
 
 from agent.cli.status import why_lines
 from agent.outlook import outlook
-from docs.pictures.browser import PHONE, Camera, cameras, click, show_node, show_note, show_number, show_part
+from docs.pictures.browser import (
+    PHONE,
+    Camera,
+    cameras,
+    click,
+    open_part,
+    show_chart,
+    show_node,
+    show_note,
+    show_number,
+    show_part,
+)
 from docs.pictures.terminal import draw
 from inspector.describe import describe
 from inspector.live import frame_lines, frame_of
@@ -123,13 +134,15 @@ def _pages(camera: Camera, run: Path) -> None:
     camera.take("node", f"{page}/nodes/{mended}", click("details:has(.diff) > summary", ".diff"))
     camera.take("number", f"{page}/paper", show_number)
     camera.take("calls", f"{page}/calls?role=code", show_note)
-    camera.take("reports", page, show_part("#reports > :nth-child(3)"))
+    camera.take("chart", page, show_chart, viewport={"width": 1280, "height": 1080})
+    camera.take("compare", f"{page}/compare?n={mended}&n={nodes[0].id}", show_part("section.card"))
+    camera.take("reports", page, open_part("#reports > :nth-child(3)"))
     camera.take("checks", page, show_part("#checked"))
     camera.take("dark", page, show_node(mended), color_scheme="dark")
     phone: dict[str, Any] = {"viewport": PHONE, "has_touch": True}
     camera.take("phone-1", page, **phone)
     camera.take("phone-2", page, show_node(best), **phone)
-    camera.take("phone-3", page, show_part("#reports > :nth-child(3)"), **phone)
+    camera.take("phone-3", page, open_part("#reports > :nth-child(3)"), **phone)
 
 
 def _live(camera: Camera) -> None:

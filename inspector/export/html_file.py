@@ -40,8 +40,9 @@ PICTURES = 5_000_000
 """Bytes of all pictures, as they stand in the file."""
 PDF = 2_000_000
 """Bytes of all PDFs, as they stand in the file."""
-CALLED = {"paper": "parts of the paper after its first pages (the PDF has them)", "nodes": "nodes",
-          "figures": "figures of the paper", "trace": "numbers' origins", "calls": "model calls"}
+VIEWS = ("chart", "table", "cells", "use")
+CALLED = {"paper": "parts of the paper after its first pages (the PDF has them)", **{one: one for one in VIEWS},
+          "nodes": "nodes", "figures": "figures of the paper", "trace": "numbers' origins", "calls": "model calls"}
 """The kinds of pages that are contained, those that matter most first."""
 _ACTS = re.compile(r"<(form|button)\b.*?</\1>|<input\b[^>]*>", re.DOTALL)
 _NAMED = re.compile(r'\s(href|id)="([^"]*)"')
@@ -137,6 +138,8 @@ class _File:
         name, handlers, papers = self._name, self._handlers, self._handlers.papers
         state = handlers.watched(name).state
         yield "paper", partial(papers.paper, name)
+        for view in VIEWS:
+            yield view, partial(getattr(handlers.views, view), name, part=True)
         for node in state.nodes:
             yield f"nodes/{node}", partial(handlers.node, name, node, part=True)
         for figure in figures_of(state):

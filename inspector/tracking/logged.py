@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from inspector.files import LARGEST, bytes_of, curve_points, listed
 from inspector.logs import node_of
@@ -44,12 +44,33 @@ class Record(NamedTuple):
     nodes: tuple[Logged, ...]
 
 
+class Sink(Protocol):
+    """A tracker that takes a run node by node, each when it is finished, and what the run came to by now."""
+
+    def node(self, one: Logged) -> None: ...
+    def update(self, run: Logged, step: int) -> None:
+        """The metrics of the whole run, at so many events."""
+        ...
+
+    def close(self, run: Logged) -> None: ...
+
+
+Times = dict[str, list[float]]
+"""Node -> when something happened to it; empty name: of no node."""
+
+
 def record_of(folder: Path) -> Record:
     """The run of a folder. Raises `RecordError`."""
-    state, times = RunState(), dict[str, list[float]]()
+    state, times = RunState(), Times()
     for event, at in read_events(folder / "run.db"):
         apply(state, event, at)
         times.setdefault(node_of(event, state) or "", []).append(at)
+    return Record(folder, run_logged(folder, state), tuple(
+        node_logged(folder, state, node, times) for node in state.nodes.values()))
+
+
+def run_logged(folder: Path, state: RunState) -> Logged:
+    """The whole run as it is now."""
     started, plan, tree = state.started, state.data_plan, tree_of(state)
     best = next((row.metric for stage in tree.stages for row in stage.nodes if row.id == tree.winner), None)
     params = {"model": plain(started.model), "seed": str(started.seed)} if started else {}
@@ -57,28 +78,28 @@ def record_of(folder: Path) -> Record:
         params |= {"primary_metric": plan.primary.name, "higher_is_better": str(plan.primary.higher_is_better),
                    "datasets": ", ".join(dataset.name for dataset in plan.datasets)}
     paper = state.released.pdf if state.released else None
-    run = Logged(
+    return Logged(
         id=folder.name, name=short(started.idea.title, 120) if started else folder.name, done=state.ended is not None,
         began=state.started_at, ended=state.last_at, params=params, curves=(),
         tags={"scientist.run": folder.name, "scientist.kind": "run", "scientist.winner": tree.winner or ""},
         metrics={"model_calls": state.total.calls, "usd": state.total.usd, "nodes": len(state.nodes)} | (
             {"best": best} if best is not None else {}),
         files=tuple(file for file in (paper, "idea.json", "data_plan.json", "config.yaml") if file))
-    return Record(folder, run, tuple(
-        _node(folder, state, node, times.get(node.id, [state.last_at])) for node in state.nodes.values()))
 
 
-def copy_files(record: Record, logged: Logged, place: Path) -> None:
+def copy_files(run: Path, logged: Logged, place: Path) -> None:
     """Copy the files to a folder, so that no link among them is followed; those that cannot be opened are left out."""
     for path in logged.files:
-        content = bytes_of(record.folder, path, LARGEST)
+        content = bytes_of(run, path, LARGEST)
         if content is not None:
             copy = place / path.removeprefix(f"nodes/{logged.id}/")
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(content)
 
 
-def _node(folder: Path, state: RunState, node: Node, times: list[float]) -> Logged:
+def node_logged(folder: Path, state: RunState, node: Node, times: Times) -> Logged:
+    """A node as it is now."""
+    own = times.get(node.id, [state.last_at])
     tags = {
         "scientist.run": folder.name, "scientist.node": node.id, "scientist.kind": node.kind,
         "scientist.stage": node.stage, "scientist.status": node.status, "scientist.parent": node.parent or "",
@@ -97,7 +118,7 @@ def _node(folder: Path, state: RunState, node: Node, times: list[float]) -> Logg
         files += [file.path for file in drawn if file.path.endswith(".png")]
     return Logged(
         id=node.id, name=f"{node.id} {node.kind}: {short(node.varies or node.title, 80)}", done=node.finished,
-        began=times[0], ended=times[-1], tags={name: text for name, text in tags.items() if text}, params=params,
+        began=own[0], ended=own[-1], tags={name: text for name, text in tags.items() if text}, params=params,
         metrics=metrics | {"seconds": sum(attempt.seconds for attempt in node.attempts)},
         curves=tuple((f"curve/{_key(one.split, one.dataset, one.condition, one.name)}", one.step, one.value)
                      for one in islice(curve_points((log or b"").splitlines()), POINTS)), files=tuple(files))

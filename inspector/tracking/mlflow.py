@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,28 +24,82 @@ PARAMS = 90
 
 def to_mlflow(record: Record, place: str, *, force: bool = False) -> str:
     """Write a run; returns the address of the store. Raises `WrongUse`."""
-    os.environ["MLFLOW_DISABLE_TELEMETRY"] = os.environ["DO_NOT_TRACK"] = "true"
-    try:
-        tracking, exceptions = import_module("mlflow.tracking"), import_module("mlflow.exceptions")
-    except ImportError:
-        raise WrongUse("MLflow is not installed: pip install 'scientist[mlflow]'") from None
-    address, artifacts = place, None  # files go where the server keeps them
-    if "://" not in place:
-        folder = Path(place).resolve()
-        folder.mkdir(parents=True, exist_ok=True)
-        address, artifacts = f"sqlite:///{folder / 'mlflow.db'}", (folder / "artifacts").as_uri()
-    try:
-        client = tracking.MlflowClient(tracking_uri=address)
-        found = client.get_experiment_by_name("scientist")
-        experiment = found.experiment_id if found else client.create_experiment(
-            "scientist", artifact_location=artifacts)
-        _forget(client, experiment, record.run.id, force=force)
-        whole = _write(client, record, experiment, record.run, {})
-        for node in record.nodes:
-            _write(client, record, experiment, node, {"mlflow.parentRunId": whole})
-    except (exceptions.MlflowException, OSError) as error:
-        raise WrongUse(f"MLflow at {place} cannot be written to: {str(error).splitlines()[0][:300]}") from None
-    return address
+    store = MlflowStore(record.folder, record.run, place, force=force)
+    for node in record.nodes:
+        store.node(node)
+    store.update(record.run, 0)
+    store.close(record.run)
+    return store.address
+
+
+class MlflowStore:
+    """A run in MLflow that is written node by node. Every call raises `WrongUse` where it cannot be written."""
+
+    def __init__(self, folder: Path, run: Logged, place: str, *, force: bool = False) -> None:
+        """`force`: what is there of the run is replaced."""
+        os.environ["MLFLOW_DISABLE_TELEMETRY"] = os.environ["DO_NOT_TRACK"] = "true"
+        try:
+            tracking, exceptions = import_module("mlflow.tracking"), import_module("mlflow.exceptions")
+        except ImportError:
+            raise WrongUse("MLflow is not installed: pip install 'scientist[mlflow]'") from None
+        self._folder, self._place = folder, place
+        self._faults = (exceptions.MlflowException, OSError)
+        self.address, artifacts = place, None  # files go where the server keeps them
+        if "://" not in place:
+            own = Path(place).resolve()
+            own.mkdir(parents=True, exist_ok=True)
+            self.address, artifacts = f"sqlite:///{own / 'mlflow.db'}", (own / "artifacts").as_uri()
+        with self._told():
+            self._client = tracking.MlflowClient(tracking_uri=self.address)
+            found = self._client.get_experiment_by_name("scientist")
+            self._experiment = found.experiment_id if found else self._client.create_experiment(
+                "scientist", artifact_location=artifacts)
+            _forget(self._client, self._experiment, run.id, force=force)
+            self._whole = self._begun(run, {})
+
+    def node(self, one: Logged) -> None:
+        with self._told():
+            run = self._begun(one, {"mlflow.parentRunId": self._whole})
+            self._values(run, one, 0)
+            self._ended(run, one)
+
+    def update(self, run: Logged, step: int) -> None:
+        with self._told():
+            self._values(self._whole, run, step)
+
+    def close(self, run: Logged) -> None:
+        with self._told():
+            self._ended(self._whole, run)
+
+    @contextmanager
+    def _told(self) -> Generator[None]:
+        try:
+            yield
+        except self._faults as error:
+            raise WrongUse(
+                f"MLflow at {self._place} cannot be written to: {str(error).splitlines()[0][:300]}") from None
+
+    def _begun(self, one: Logged, tags: dict[str, str]) -> str:
+        made = self._client.create_run(self._experiment, start_time=round(one.began * 1000), tags=one.tags | tags,
+                                       run_name=one.name)
+        return made.info.run_id
+
+    def _values(self, run: str, one: Logged, step: int) -> None:
+        of: Any = import_module("mlflow.entities")
+        at = round(one.ended * 1000)
+        params: list[Any] = [of.Param(name, text) for name, text in one.params.items() if text]
+        for first in range(0, len(params), PARAMS):
+            self._client.log_batch(run, params=params[first: first + PARAMS])
+        metrics: list[Any] = [*(of.Metric(name, value, at, step) for name, value in one.metrics.items()),
+                              *(of.Metric(name, value, at, step) for name, step, value in one.curves)]
+        for first in range(0, len(metrics), BATCH):
+            self._client.log_batch(run, metrics=metrics[first: first + BATCH])
+
+    def _ended(self, run: str, one: Logged) -> None:
+        with tempfile.TemporaryDirectory() as place:
+            copy_files(self._folder, one, Path(place))
+            self._client.log_artifacts(run, place)
+        self._client.set_terminated(run, "FINISHED" if one.done else "KILLED", round(one.ended * 1000))
 
 
 def _forget(client: Any, experiment: str, run: str, *, force: bool) -> None:
@@ -53,23 +109,3 @@ def _forget(client: Any, experiment: str, run: str, *, force: bool) -> None:
             raise WrongUse(f"{run} is in this MLflow already: --force replaces it")
         for one in there:
             client.delete_run(one.info.run_id)
-
-
-def _write(client: Any, record: Record, experiment: str, logged: Logged, tags: dict[str, str]) -> str:
-    of: Any = import_module("mlflow.entities")
-    at = round(logged.ended * 1000)
-    made = client.create_run(experiment, start_time=round(logged.began * 1000), tags=logged.tags | tags,
-                             run_name=logged.name)
-    run: str = made.info.run_id
-    params: list[Any] = [of.Param(name, text) for name, text in logged.params.items() if text]
-    for first in range(0, len(params), PARAMS):
-        client.log_batch(run, params=params[first: first + PARAMS])
-    metrics: list[Any] = [*(of.Metric(name, value, at, 0) for name, value in logged.metrics.items()),
-                          *(of.Metric(name, value, at, step) for name, step, value in logged.curves)]
-    for first in range(0, len(metrics), BATCH):
-        client.log_batch(run, metrics=metrics[first: first + BATCH])
-    with tempfile.TemporaryDirectory() as place:
-        copy_files(record, logged, Path(place))
-        client.log_artifacts(run, place)
-    client.set_terminated(run, "FINISHED" if logged.done else "KILLED", at)
-    return run

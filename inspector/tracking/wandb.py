@@ -1,12 +1,14 @@
-"""A run in Weights & Biases, offline: a folder for each node, which `wandb sync` may send later, if you want that.
+"""A run in Weights & Biases: a run for each node. Offline that is a folder, which `wandb sync` may send later.
 
-The extra `wandb` brings the package. It is told to stay offline by its settings and by the environment, and to report
-neither machine, code nor errors.
+The extra `wandb` brings the package. It is told by its settings and by the environment to stay offline, unless a mirror
+was asked for and an account is set up here, and to report neither machine, code nor errors.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,43 +22,75 @@ QUIET = {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "WANDB_ERROR_REPORTING
 
 def to_wandb(record: Record, place: Path, *, force: bool = False) -> str:
     """Write a run below a folder; returns where. Raises `WrongUse`."""
-    os.environ.update(QUIET)
-    try:
-        wandb: Any = import_module("wandb")
-    except ImportError:
-        raise WrongUse("Weights & Biases is not installed: pip install 'scientist[wandb]'") from None
     folder = place.resolve()
-    if not force and any(folder.glob(f"wandb/offline-run-*-{_id(record, record.run)}")):
-        raise WrongUse(f"{record.run.id} is in {place} already: choose another folder, or --force adds it again")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for one in (record.run, *record.nodes):
-            _one(wandb, record, one, folder)
-        wandb.teardown()  # its own process writes the files: they are whole when it has ended
-    except (OSError, wandb.Error) as error:
-        raise WrongUse(f"W&B in {place} cannot be written: {str(error).splitlines()[0][:300]}") from None
+    store = WandbStore(record.folder, record.run, folder, force=force)
+    store.update(record.run, 0)
+    for node in record.nodes:
+        store.node(node)
+    store.close(record.run)
     return str(folder / "wandb")
 
 
-def _id(record: Record, one: Logged) -> str:
-    """W&B's id of a run: the same for the same node, so that a second sync adds nothing new."""
-    name = record.run.id if one is record.run else f"{record.run.id}-{one.id}"
-    return "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[-120:]
+class WandbStore:
+    """A run in W&B that is written node by node. Every call raises `WrongUse` where it cannot be written."""
 
+    def __init__(self, run_folder: Path, run: Logged, folder: Path, *, force: bool = False,
+                 mode: str = "offline") -> None:
+        """`force`: also where the folder has the run; `mode`: W&B's, offline or online."""
+        os.environ.update(QUIET | {"WANDB_MODE": mode})
+        try:
+            self._wandb: Any = import_module("wandb")
+        except ImportError:
+            raise WrongUse("Weights & Biases is not installed: pip install 'scientist[wandb]'") from None
+        self._run_folder, self._whole, self._folder, self._mode = run_folder, run.id, folder, mode
+        if not force and any(folder.glob(f"wandb/offline-run-*-{self._id(run)}")):
+            raise WrongUse(f"{run.id} is in {folder} already: choose another folder, or --force adds it again")
+        with self._told():
+            folder.mkdir(parents=True, exist_ok=True)
+            self._open = self._begun(run)
 
-def _one(wandb: Any, record: Record, logged: Logged, folder: Path) -> None:
-    run = wandb.init(
-        mode="offline", dir=str(folder), project="scientist", group=record.run.id, id=_id(record, logged),
-        name=logged.name, job_type=logged.tags.get("scientist.kind"), reinit="create_new",
-        config={**logged.params, **logged.tags},
-        settings=wandb.Settings(
-            mode="offline", console="off", silent=True, disable_git=True, disable_code=True, save_code=False,
-            x_disable_stats=True, x_disable_meta=True, x_disable_machine_info=True))
-    steps: dict[int, dict[str, float]] = {}
-    for name, step, value in logged.curves:
-        steps.setdefault(step, {})[name] = value
-    for step in sorted(steps):
-        run.log(steps[step], step=step)
-    run.summary.update(logged.metrics)
-    copy_files(record, logged, Path(run.dir))
-    run.finish(exit_code=0 if logged.done else 1)
+    def node(self, one: Logged) -> None:
+        with self._told():
+            run = self._begun(one)
+            steps: dict[int, dict[str, float]] = {}
+            for name, step, value in one.curves:
+                steps.setdefault(step, {})[name] = value
+            for step in sorted(steps):
+                run.log(steps[step], step=step)
+            run.summary.update(one.metrics)
+            self._ended(run, one)
+
+    def update(self, run: Logged, step: int) -> None:
+        with self._told():
+            self._open.config.update(run.params, allow_val_change=True)
+            self._open.log(run.metrics, step=step)
+
+    def close(self, run: Logged) -> None:
+        with self._told():
+            self._ended(self._open, run)
+            self._wandb.teardown()  # its own process writes the files: they are whole when it has ended
+
+    @contextmanager
+    def _told(self) -> Generator[None]:
+        try:
+            yield
+        except (OSError, self._wandb.Error) as error:
+            raise WrongUse(f"W&B in {self._folder} cannot be written: {str(error).splitlines()[0][:300]}") from None
+
+    def _id(self, one: Logged) -> str:
+        """W&B's id of a run: the same for the same node, so that a second sync adds nothing new."""
+        name = one.id if one.id == self._whole else f"{self._whole}-{one.id}"
+        return "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[-120:]
+
+    def _begun(self, one: Logged) -> Any:
+        return self._wandb.init(
+            mode=self._mode, dir=str(self._folder), project="scientist", group=self._whole, id=self._id(one),
+            name=one.name, job_type=one.tags.get("scientist.kind"), reinit="create_new", resume="allow",
+            config={**one.params, **one.tags},
+            settings=self._wandb.Settings(
+                mode=self._mode, console="off", silent=True, disable_git=True, disable_code=True, save_code=False,
+                x_disable_stats=True, x_disable_meta=True, x_disable_machine_info=True))
+
+    def _ended(self, run: Any, one: Logged) -> None:
+        copy_files(self._run_folder, one, Path(run.dir))
+        run.finish(exit_code=0 if one.done else 1)

@@ -8,20 +8,26 @@ import os
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
+from math import inf
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from fastapi import FastAPI, HTTPException, Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
 from inspector.files import LARGEST, RefusedError, blocks, open_within
+from inspector.headline import score_of_paper
 from inspector.web.calls import calls_of, opened
 from inspector.web.forms import OF_NODES, ask, command_of, fields_of
 from inspector.web.node_panel import panel_of
 from inspector.web.pages import HERE, Pages, or_404
 from inspector.web.paper_pages import PaperPages
 from inspector.web.pieces import Piece, RunPieces, by_parent, update
-from inspector.web.watched import FOLDED, Runs, Watched, kept
+from inspector.web.views import Foresee, RunViews
+from inspector.web.watched import FOLDED, RunLine, Runs, Watched, kept
 from record.nouns.nodes import STAGES
 
 STATIC = {"inspector.js": "text/javascript", "inspector.css": "text/css", "icon.svg": "image/svg+xml"}
@@ -35,20 +41,33 @@ EVERY = 0.1
 """Seconds between two looks at a run for a page that is kept up to date."""
 BEAT = 15.0
 """Seconds after which a stream says that it is alive."""
+ORDERS: Mapping[str, Callable[[RunLine], Any]] = {
+    "": lambda line: 0, "run": lambda line: (line.status.title or line.name).lower(),
+    "state": lambda line: line.status.condition, "best": lambda line: _last(line.best),
+    "difference": lambda line: _last(line.headline.main.mean if line.headline and line.headline.main else None),
+    "score": lambda line: _last(score_of_paper(line.status.judgement)[0] if line.status.judgement else None),
+    "nodes": lambda line: line.nodes, "cost": lambda line: line.status.cost.usd,
+    "time": lambda line: line.status.elapsed, "started": lambda line: line.status.started or ""}
+"""What the list can be sorted by; as it stands: the newest first."""
 Look = Callable[[], tuple[int, dict[str, Piece]]]
 
 
-def make_app(place: Path, *, read_only: bool = False) -> FastAPI:
-    """The application over a run, or over a folder of runs."""
+def make_app(place: Path, *, read_only: bool = False, foresee: Foresee | None = None) -> FastAPI:
+    """The application over a run, or over a folder of runs; `foresee` tells what is ahead of one that goes on."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    handlers = Handlers(place, form_token="" if read_only else secrets.token_urlsafe(24))
-    papers = handlers.papers
+    handlers = Handlers(place, form_token="" if read_only else secrets.token_urlsafe(24), foresee=foresee)
+    papers, views = handlers.papers, handlers.views
+    for kind in (StarletteHTTPException, RequestValidationError):
+        app.add_exception_handler(kind, handlers.fault)
     run = "/runs/{name}"
     for path, handler in {
         "/": handlers.home, "/live": handlers.home_live, "/static/{stamp}/{name}": handlers.static, run: handlers.run,
         f"{run}/live": handlers.run_live, f"{run}/nodes/{{node}}": handlers.node,
         f"{run}/calls": handlers.calls, f"{run}/calls/{{call}}": handlers.call,
         f"{run}/files/{{path:path}}": handlers.file,
+        f"{run}/now": views.now, f"{run}/chart": views.chart, f"{run}/table": views.table,
+        f"{run}/table.csv": views.csv, f"{run}/compare": views.compare, f"{run}/cells": views.cells,
+        f"{run}/use": views.use, "/compare": views.compare_runs,
         f"{run}/trace": papers.trace, f"{run}/paper": papers.paper, f"{run}/figures/{{figure}}": papers.figure,
         f"{run}/sheets/{{version}}/{{number}}.png": papers.picture,
     }.items():
@@ -61,23 +80,36 @@ def make_app(place: Path, *, read_only: bool = False) -> FastAPI:
 class Handlers:
     """The handlers, with the runs and what was made of them. Plain ones run in threads."""
 
-    def __init__(self, place: Path, *, form_token: str) -> None:
+    def __init__(self, place: Path, *, form_token: str, foresee: Foresee | None = None) -> None:
         self.runs = Runs(place)
         self.static_files = {name: (HERE / "static" / name).read_bytes() for name in STATIC}
         self.pages = Pages({
             Path(name).suffix[1:].replace("svg", "icon"): f"/static/{hashlib.sha256(text).hexdigest()[:12]}/{name}"
             for name, text in self.static_files.items()}, form_token=form_token, single=self.runs.single)
         self.papers = PaperPages(self.watched, self.pages)
+        self.views = RunViews(self.watched, self.pages, foresee)
         self.form_token = form_token
         self.pieces: dict[Watched, RunPieces] = {}
         self.open_streams = 0
 
     # --- pages ------------------------------------------------------------------------------------------------------
 
-    def home(self) -> Response:
+    def home(self, sort: str = "", down: bool = False) -> Response:
         if self.runs.single:
             return RedirectResponse(_address(self.runs.names()[0]), status_code=303)
-        return self.pages.answer("home", place=str(self.runs.place), pieces=list(self.lines()[1].values()))
+        lines = sorted(self.every_line(), key=ORDERS.get(sort, ORDERS[""]), reverse=down)
+        return self.pages.answer("home", place=str(self.runs.place), sort=sort, down=down,
+                                 pieces=[self.line_piece(line) for line in lines])
+
+    def fault(self, request: Request, error: Exception) -> Response:
+        """What is wrong, as a page where a person opened an address, else as a line of text."""
+        status, why = (error.status_code, str(error.detail)) if isinstance(error, StarletteHTTPException) else (
+            400, "this address asks for something that a page of ours does not ask for")
+        if "text/html" not in request.headers.get("accept", "") or "part" in request.query_params:
+            return PlainTextResponse(why, status)
+        answer = self.pages.answer("fault", why=why, status=status)
+        answer.status_code = status
+        return answer
 
     def run(self, name: str) -> Response:
         pieces = self.pieces_of(name)
@@ -185,11 +217,19 @@ class Handlers:
         run = self.watched(name)
         return kept(self.pieces, run, lambda: RunPieces(run, self.pages), most=FOLDED)
 
+    def every_line(self) -> list[RunLine]:
+        return [line for name in self.runs.names() if (line := self.runs.line(name)) is not None]
+
+    def line_piece(self, line: RunLine) -> Piece:
+        return Piece(f"run-{line.name}", "runs", self.pages.piece("pieces", "run", line))
+
     def lines(self) -> tuple[int, dict[str, Piece]]:
         """The runs as pieces of the list; the version means nothing."""
-        lines = [line for name in self.runs.names() if (line := self.runs.line(name)) is not None]
-        return 0, {f"run-{line.name}": Piece(f"run-{line.name}", "runs", self.pages.piece("pieces", "run", line))
-                   for line in lines}
+        return 0, {piece.id: piece for piece in map(self.line_piece, self.every_line())}
+
+
+def _last(value: float | None) -> float:
+    return -inf if value is None else value
 
 
 def _address(run: str) -> str:

@@ -1,12 +1,10 @@
-"""Geometry of what is drawn: a stage's tree, curves, intervals. Templates turn it into SVG."""
+"""Geometry of what is drawn: a stage's tree, intervals. Templates turn it into SVG."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from inspector.files import curve_points
 from inspector.render import STATUS
 from inspector.tree import Row, StageRows
 from record.claims.means import Claim
@@ -21,7 +19,6 @@ KIND_SHAPE: Final[Mapping[NodeKind, str]] = {
 MARKS: Final[Mapping[NodeStatus, str]] = {status: mark.symbol for status, mark in STATUS.items()}
 """What stands within a shape, so that a colour is never needed."""
 ACROSS, DOWN, EDGE, ABOVE, BELOW, WIDE = 78.0, 88.0, 40.0, 36.0, 44.0, 540.0
-CURVES, POINTS = 24, 400
 
 
 class Placed(NamedTuple):
@@ -68,58 +65,23 @@ def columns(parents: Mapping[str, str | None]) -> dict[str, float]:
     return places
 
 
-class Curve(NamedTuple):
-    """A line of a chart: its label, where SVG's polyline goes, and its last value."""
-
-    label: str
-    points: str
-    last: float
-
-
-class Chart(NamedTuple):
-    """Curves of one metric on one dataset, in a box of 320 x 130."""
-
-    title: str
-    low: float
-    high: float
-    first: int
-    last: int
-    curves: tuple[Curve, ...]
-    left_out: int
-
-
-def charts(lines: Iterable[bytes]) -> tuple[Chart, ...]:
-    """Charts of the values with a step in measurements.jsonl, one for each metric, dataset and split."""
-    found: dict[str, dict[str, list[tuple[int, float]]]] = {}
-    for one in curve_points(lines):
-        title = f"{one.name} on {one.dataset} ({one.split})"
-        found.setdefault(title, {}).setdefault(one.condition, []).append((one.step, one.value))
-    made: list[Chart] = []
-    for title, curves in islice(found.items(), CURVES):
-        shown = dict(islice(curves.items(), 8))
-        steps, values = zip(*(point for points in shown.values() for point in points), strict=True)
-        low, high, first, last = min(values), max(values), min(steps), max(steps)
-        across, up = (last - first) or 1, (high - low) or 1.0
-        drawn_curves = tuple(Curve(label, " ".join(
-            f"{320 * (step - first) / across:.1f},{130 - 130 * (value - low) / up:.1f}"
-            for step, value in points[:: max(1, len(points) // POINTS)]), points[-1][1])
-            for label, points in shown.items())
-        made.append(Chart(title, low, high, first, last, drawn_curves, len(curves) - len(shown)))
-    return tuple(made)
-
-
 class Interval(NamedTuple):
-    """A claim beside a bar of 160: replicates as dots, the interval as a line. None where there is no interval."""
+    """A claim beside a bar of 160: replicates as dots, the interval as a line. None where there is no interval.
+
+    `zero` is where zero lies, for claims that are differences.
+    """
 
     claim: Claim
     dots: tuple[float, ...]
     mean: float
     ends: tuple[float, float] | None
+    zero: float | None = None
 
 
-def intervals(claims: Sequence[Claim]) -> tuple[Interval, ...]:
-    """Claims of one metric on one common scale."""
+def intervals(claims: Sequence[Claim], *, zero: bool = False) -> tuple[Interval, ...]:
+    """Claims of one metric on one common scale; `zero`: that shows where zero lies."""
     every = [value for one in claims for value in (*one.values, one.low, one.high) if value is not None]
+    every += [0.0] if zero else []
     low, high = min(every, default=0.0), max(every, default=1.0)
 
     def at(value: float) -> float:
@@ -127,4 +89,5 @@ def intervals(claims: Sequence[Claim]) -> tuple[Interval, ...]:
 
     return tuple(Interval(
         one, tuple(map(at, one.values)), at(one.mean),
-        (at(one.low), at(one.high)) if one.low is not None and one.high is not None else None) for one in claims)
+        (at(one.low), at(one.high)) if one.low is not None and one.high is not None else None,
+        at(0.0) if zero else None) for one in claims)

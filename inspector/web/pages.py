@@ -12,9 +12,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
 from inspector.cells import cells_text, left_text
+from inspector.headline import score_of_paper
+from inspector.render import ahead_text
 from inspector.text import cached, count, dollars, duration, plain, printable, short
 from inspector.tree import branch_text
 from inspector.web.drawing import KIND_SHAPE, MARKS
+from inspector.web.node_table import TEXTS
 from record.nouns.nodes import STAGES
 
 HERE = Path(__file__).parent
@@ -60,10 +63,10 @@ class Pages:
             trim_blocks=True, lstrip_blocks=True, auto_reload=False)
         cast("dict[str, Any]", self._environment.filters).update(
             plain=plain, short=short, duration=duration, tokens=count, size=_size, when=_when, origin=branch_text,
-            number=_number, left=left_text, cells=cells_text)
+            number=_number, left=left_text, cells=cells_text, score=score_of_paper, forecast=ahead_text)
         cast("dict[str, Any]", self._environment.globals).update(
             addresses, form_token=form_token, single=single, dollars=dollars, cached=cached, shape_of=KIND_SHAPE,
-            marks=MARKS, stage_names=STAGES)
+            marks=MARKS, stage_names=STAGES, texts=TEXTS)
 
     def answer(self, name: str, *, part: bool = True, **values: Any) -> HTMLResponse:
         """A page; of one that is made of a part, the part alone or the whole."""

@@ -11,14 +11,17 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from inspector.headline import Headline, headline_of
 from inspector.render import subject_lines
 from inspector.tree import StageRows
 from inspector.web.drawing import WIDE, Interval, drawn, intervals
 from inspector.web.forms import OF_NODES, actions
 from inspector.web.pages import Pages
+from inspector.web.plots import Chart, chart
 from inspector.web.watched import RunLine, Watched
 from record.claims.differences import Difference, differences
-from record.claims.means import ablation_claims, ablations, trusted_replicates, validation_claims
+from record.claims.means import ablation_claims, ablations, trusted_replicates, validation_claims, winner
+from record.effort import Account
 from record.fold.state import RunState
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import STAGES, StageName, StageSummary
@@ -54,6 +57,7 @@ class RunPieces:
         self._pages = pages
         self._made: dict[str, tuple[Any, Piece]] = {}
         self._reports: dict[StageName, tuple[object, Report]] = {}
+        self._headline: tuple[object, Headline | None] = None, None
         self._now: tuple[int, dict[str, Piece]] = (-1, {})
 
     def now(self) -> tuple[int, dict[str, Piece]]:
@@ -67,14 +71,19 @@ class RunPieces:
     def _every(self) -> Iterator[Piece]:
         run, tree, status = self.run, self.run.tree(), self.run.status()
         rows = [row for stage in tree.stages for row in stage.nodes]
-        yield self._piece("summary", "main", run.name, RunLine(run), run.trouble)
+        yield self._piece("summary", "main", run.name, RunLine(run, status=status), run.trouble)
+        headline = self._head()
+        yield self._piece("headline", "heads", run.name, headline,
+                          intervals(headline.compared, zero=True) if headline else (), run.state.released,
+                          run.state.assessed)
         yield self._piece("steer", "wheel", run.name, actions(run))
         yield self._piece("road", "roads", run.name, tuple(
             sorted((row for row in rows if row.on_best_path), key=lambda row: row.decision)), tree.winner)
         for stage in tree.stages:
             yield from self._stage(stage)
             yield self._piece(f"report-{stage.stage}", "reports", run.name, self._report(stage.stage))
-        yield self._piece("tuned", "reports", run.name, tree.tuning)
+        yield self._piece("tuned", "reports", run.name, tree.tuning,
+                          best_of_k(tree.tuning) if tree.tuning is not None else None)
         yield self._piece("cost", "costs", status.cost, status.code_seconds, status.roles, status.budget,
                           status.cells, subject_lines(status.subjects) if status.subjects is not None else [])
         yield self._piece("happened", "events", status.last_events)
@@ -84,6 +93,16 @@ class RunPieces:
             "checks", "checked", run.name,
             tuple(checks_of(run.state, tuple(row.id for row in rows if row.seedless))),
             tuple(run.state.released.beside) if run.state.released else (), shlex.quote(str(run.folder)))
+
+    def _head(self) -> Headline | None:
+        """The headline, made anew when what it rests on is."""
+        state = self.run.state
+        best = winner(state)
+        of = (state.data_plan, best, tuple(trusted_replicates(state, best)) if best else (), state.lock,
+              len(state.tests), tuple(state.resampled.values()), len(state.ancestry))
+        if self._headline[0] != of:
+            self._headline = of, headline_of(state)
+        return self._headline[1]
 
     def _report(self, stage: StageName) -> Report:
         """The report of a stage, made anew when what it rests on is: its intervals and tests cost milliseconds."""
@@ -133,6 +152,14 @@ def report_of(state: RunState, stage: StageName) -> Report:
         metric=(plan.primary.title or primary) if plan is not None else "",
         intervals=intervals([one for one in claims if one.name == primary]),
         differences=tuple(one for one in found if one.name == primary))
+
+
+def best_of_k(account: Account) -> Chart | None:
+    """What each arm can be expected to reach with k of its trials; None before any was measured."""
+    curves = {(one.arm, ""): [(float(k), value) for k, value in enumerate(one.curve, 1)]
+              for one in account.arms if one.curve}
+    title = account.metric.title or account.metric.name
+    return chart(f"Expected best {title} of k trials", "trials (k)", title, curves) if curves else None
 
 
 def update(before: Mapping[str, Piece], after: Mapping[str, Piece], version: int) -> str | None:

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from inspector.web.app import make_app
 from inspector.web.forms import LONGEST_FORM
+from inspector.web.views import Foresee
 from record.errors import WrongUse
 
 HOST = "127.0.0.1"
@@ -35,23 +36,25 @@ def bound(port: int) -> socket.socket:
     return found
 
 
-def server_of(place: Path, listening: socket.socket, *, read_only: bool = False) -> tuple[uvicorn.Server, str]:
+def server_of(place: Path, listening: socket.socket, *, read_only: bool = False, foresee: Foresee | None = None,
+              ) -> tuple[uvicorn.Server, str]:
     """A server for a bound socket, and the address to open, which has the token. Run it with `sockets=[listening]`.
 
     `read_only`: nothing can be asked of a run through it.
     """
     token, port = secrets.token_urlsafe(24), int(listening.getsockname()[1])
-    guarded = Guard(make_app(place, read_only=read_only), token=token, port=port, read_only=read_only)
+    guarded = Guard(make_app(place, read_only=read_only, foresee=foresee), token=token, port=port, read_only=read_only)
     config = uvicorn.Config(
         guarded, http="h11", ws="none", lifespan="off", log_level="error", access_log=False, server_header=False,
         proxy_headers=False, timeout_graceful_shutdown=1)
     return uvicorn.Server(config), f"http://{HOST}:{port}/?token={token}"
 
 
-def serve(place: Path, *, port: int, tell: Callable[[str], None], read_only: bool = False) -> None:
+def serve(place: Path, *, port: int, tell: Callable[[str], None], read_only: bool = False,
+          foresee: Foresee | None = None) -> None:
     """Serve until interrupted; `tell` is given the address. Raises `WrongUse`."""
     with bound(port) as listening:
-        server, address = server_of(place, listening, read_only=read_only)
+        server, address = server_of(place, listening, read_only=read_only, foresee=foresee)
         tell(address)
         try:
             server.run(sockets=[listening])

@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from inspector.follow import HOLDER, Follower
+from inspector.headline import Headline, headline_of
 from inspector.status import Happened, Status, happened, status_in
-from inspector.tree import Tree, tree_of
+from inspector.timeline import Timeline
+from inspector.tree import Cells, Tree, tree_of
+from record.cells import all_cells
 from record.fold.state import RunState
 from record.reading import SETTLED, RecordError, Stamp, is_run, stamps
 
@@ -36,12 +39,14 @@ class Watched:
         self.name = name
         self.trouble = ""
         self.version = 0
+        self.timeline = Timeline()
         self._follower = Follower(folder)
         self._latest: deque[Happened] = deque(maxlen=LAST)
         self._looked = -1e9
         self.held = threading.RLock()
         """Held while the state is folded, and by whoever reads more than one thing of it."""
         self._tree: tuple[int, Tree] | None = None
+        self._cells: tuple[int, Cells] | None = None
 
     @property
     def state(self) -> RunState:
@@ -66,13 +71,20 @@ class Watched:
 
     def status(self) -> Status:
         return status_in(self.name, self.state, tuple(self._latest), self._follower.process, now=time.time(),
-                         folder=self.folder)
+                         folder=self.folder, cells=self.cells())
+
+    def cells(self) -> Cells:
+        """What became of all cells, made once for each version."""
+        known = self._cells
+        if known is None or known[0] != self.version:
+            known = self._cells = self.version, all_cells(self.state)
+        return known[1]
 
     def tree(self) -> Tree:
         """The tree, made once for each version."""
         known = self._tree
         if known is None or known[0] != self.version:
-            known = self._tree = self.version, tree_of(self.state)
+            known = self._tree = self.version, tree_of(self.state, self.cells())
         return known[1]
 
     def _read(self) -> bool:
@@ -81,6 +93,8 @@ class Watched:
             for seq, event, at in self._follower.new():
                 if seq == 1:  # the first one, or that of a log that replaced another
                     self._latest.clear()
+                    self.timeline = Timeline()
+                self.timeline.add(event, self.state)
                 if (entry := happened(event, at, self.state)) is not None:
                     self._latest.append(entry)
                 before = -1
@@ -92,10 +106,10 @@ class Watched:
 
 
 class RunLine:
-    """A run in the list: its status and its best value, as last read."""
+    """A run in the list: its status and its best value, as last read; of its headline where that is asked for."""
 
-    def __init__(self, run: Watched) -> None:
-        self.name, self.trouble, self.status = run.name, run.trouble, run.status()
+    def __init__(self, run: Watched, headline: Headline | None = None, *, status: Status | None = None) -> None:
+        self.name, self.trouble, self.status = run.name, run.trouble, status or run.status()
         tree = run.tree()
         self.metric = tree.metric
         rows = [row for stage in tree.stages for row in stage.nodes]
@@ -106,6 +120,7 @@ class RunLine:
         choose = max if tree.metric is not None and tree.metric.higher_is_better else min
         self.best = values.get(settled) if settled else choose(found, default=None)
         self.nodes = len(values)
+        self.headline = headline
         self.settled = self.status.condition != "running" and time.time() - _changed(run.folder) / 1e9 > SETTLED
         """Whether it stays as it is until its log changes."""
 
@@ -151,7 +166,7 @@ class Runs:
             run.look()
             if not now and not run.state.events:
                 return None
-            line = RunLine(run)
+            line = RunLine(run, headline_of(run.state))
         self._lines[name] = now, time.monotonic(), line
         return line
 

@@ -56,7 +56,8 @@ def test_tree_live_view_and_why_tell_what_a_running_node_has_left() -> None:
     assert any("n0002" in line and "cells 2 of 5, 2 failed, 1 left out" in line for line in lines)
     assert not any("n0001" in line and "cells" in line for line in lines), "nothing is missing there"
     frame = [line.plain for line in frame_lines(frame_of(story.state), 1.0, 30)]
-    assert any(LEFT in line for line in frame) and any("2/8 nodes, 8/13 cells" in line for line in frame)
+    assert any(LEFT in line for line in frame)
+    assert any("preliminary 2/5  [######....] cells 8/13" in line for line in frame)
     why = why_of("runs/calm", story.events, "process 7 on here", outlook=Outlook(), now=BEGAN + 100)
     assert [one.detail for one in why.waiting] == [f"runs its code, seed 1, {LEFT}"]
     assert why.slots[0].why == f"n0003: runs its code, seed 1, {LEFT}"

@@ -12,6 +12,7 @@ from inspector.live import LiveView, PlainView, fitting, frame_lines, frame_of, 
 from inspector.tree import tree_of
 from record.fold.apply import apply
 from record.fold.state import RunState
+from tests.inspector.celled import celled
 from tests.inspector.story import BEGAN, Story, ended, eventful, told
 
 
@@ -65,6 +66,17 @@ def test_a_terminal_gets_a_live_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "tuning  4/8 nodes  8m20s  offline, seed 1" in text
     assert "6 calls  5.4k tokens in, 2.4k out  $0.00 + 6 unpriced" in text
     assert "\x1b]0;" not in text_of(shown) and "\x1b[2J" not in text_of(shown)
+
+
+def test_a_bar_for_stage_and_cells_and_what_is_left_of_the_time() -> None:
+    story = celled()
+    state = story.state
+    state.overrides = {"time_limit": 3600.0}
+    [line] = [line.plain for line in frame_lines(frame_of(state), 600.0, 20) if "m left" in line.plain]
+    assert line == "[####......] preliminary 2/5  [######....] cells 8/13  50m00s of 1h00m left"
+    state.overrides = {"time_limit": 60.0}
+    assert any("0.0s of 1m00s left" in line.plain for line in frame_lines(frame_of(state), 600.0, 8))
+    assert not any("[" in line.plain for line in frame_lines(frame_of(RunState()), 1.0, 8))
 
 
 @pytest.mark.parametrize("height", [8, 12, 24])

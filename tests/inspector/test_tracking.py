@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from agent.cli import main
-from inspector.tracking.logged import record_of
+from inspector.tracking.logged import Logged, record_of
+from inspector.tracking.mirror import Mirror
 from record.events.searching import Executed
 from record.folder import RunFolder
 from record.log import EventLog
 from record.nouns.nodes import Attempt
-from tests.inspector.story import ended
+from tests.inspector.story import Story, ended
 from tests.inspector.test_logs import written
+from tests.inspector.web import add, recorded
 
 
 @pytest.fixture
@@ -61,6 +63,63 @@ def test_a_package_that_is_missing_is_named(
     assert main(["export", str(run), f"--{tracker}", str(tmp_path / "there")]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert f"pip install 'scientist[{tracker}]'" in line and not (tmp_path / "there").exists()
+
+
+class Kept:
+    """A sink that keeps what it is told; `faulty`: one that is away from the second node on."""
+
+    def __init__(self, folder: Path, run: Logged) -> None:
+        self.nodes: list[str] = []
+        self.updates: list[tuple[int, float]] = []
+        self.closed: list[bool] = []
+        self.faulty = False
+
+    def node(self, one: Logged) -> None:
+        if self.faulty and self.nodes:
+            raise ConnectionError("it is away")
+        self.nodes.append(one.id)
+
+    def update(self, run: Logged, step: int) -> None:
+        self.updates.append((step, run.metrics["nodes"]))
+
+    def close(self, run: Logged) -> None:
+        self.closed.append(run.done)
+
+
+@pytest.mark.parametrize("faulty", [False, True])
+def test_a_mirror_tells_a_tracker_of_each_node_once_and_never_holds_up_the_run(tmp_path: Path, faulty: bool) -> None:
+    sinks, said, story = list[Kept](), list[str](), ended()
+
+    def opened(folder: Path, run: Logged) -> Kept:
+        sinks.append(Kept(folder, run))
+        sinks[0].faulty = faulty
+        return sinks[0]
+
+    with Mirror(tmp_path / "calm", opened, said.append, every=0.01):
+        for n, (event, _) in enumerate(story.events):
+            add(recorded(tmp_path / "calm", Story()) if not n else tmp_path / "calm", event)
+    [sink] = sinks
+    if faulty:
+        assert sink.nodes == ["n0001"] and not sink.closed
+        assert said == ["the tracker is told nothing more of this run: it is away"]
+    else:
+        assert sorted(sink.nodes) == ["n0001", "n0002", "n0003", "n0004", "n0005"] and said == []
+        assert sink.closed == [True] and sink.updates[-1] == (len(story.events), 6)
+
+
+def test_a_tracker_that_is_not_there_is_refused_before_anything_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(name: str) -> None:
+        """No package is installed."""
+
+    monkeypatch.setattr("inspector.tracking.mirror.find_spec", nothing)
+    idea = "examples/ideas/label_noise_calibration.json"
+    assert main(["run", "--idea", idea, "--runs", str(tmp_path / "runs"), "--track", "mlflow:there"]) == 2
+    assert main(["run", "--idea", idea, "--runs", str(tmp_path / "runs"), "--track", "paper"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert "pip install 'scientist[mlflow]'" in said[0] and "give wandb or mlflow" in said[1]
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.slow

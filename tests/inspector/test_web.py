@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 def test_the_list_has_every_run_with_state_and_best_value(web: httpx.Client) -> None:
     text = web.get("/").text
-    assert sorted(re.findall(r'<li class="card run" id="run-(.+?)"', text)) == ["begun", "hostile", "whole"]
+    assert sorted(re.findall(r'<tr class="run" id="run-(.+?)"', text)) == ["begun", "hostile", "whole"]
     whole = text[text.index('id="run-whole"'):]
     assert ">done<" in whole and "<b>0.2</b>" in whole
 
@@ -77,7 +77,7 @@ def test_a_node_shows_the_checks_of_its_verdict_and_what_its_code_said_of_dev(tm
 
 def test_a_node_shows_output_traceback_curves_figures_and_calls(web: httpx.Client) -> None:
     text = web.get("/runs/hostile/nodes/n0001").text
-    assert "Traceback\n" in text and 'class="curve v0" points="0.0,0.0' in text and "attempt1/stdout.txt" in text
+    assert "Traceback\n" in text and 'class="curve v0 d0" data-label="' in text and "attempt1/stdout.txt" in text
     assert "not readable" in text and 'loading="lazy" src="/runs/hostile/files/nodes/n0001/plots1/figures/' in text
     assert "<b>code</b>" in text and "900 in, 400 out" in text
 
@@ -138,7 +138,7 @@ def test_a_new_event_reaches_an_open_page_and_only_what_changed(tmp_path: Path) 
         names = [piece[0] for piece in update["pieces"]]
         assert {"g-n0006", "row-n0006"} <= set(names) and not {"g-n0001", "row-n0005", "report-tuning"} & set(names)
         assert any("s-pruned" in html for name, _, html, _ in update["pieces"] if name == "g-n0006")
-        assert web.get("/").text.count("card run") == 1
+        assert web.get("/").text.count('class="run"') == 1
 
 
 def test_no_event_of_many_is_missed(tmp_path: Path) -> None:

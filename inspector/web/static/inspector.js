@@ -55,13 +55,15 @@ function apply(update) {
   if (shown && touched.has(shown)) refresh(shown);
   mark();
   filter();
+  tell();
+  stale();
 }
 
 function listen() {
   const address = document.body.dataset.live;
   if (!address || stream) return;
   stream = new EventSource(address);
-  stream.onopen = () => say("live", false);
+  stream.onopen = tell;
   stream.onmessage = (event) => {
     const update = JSON.parse(event.data);
     apply(update);
@@ -70,9 +72,13 @@ function listen() {
   stream.onerror = () => say("connection lost", true);
 }
 
+// Only what goes on is live: a run that is over stays connected, and says nothing.
+const running = () => document.querySelector("#summary .c-running, tr.run .c-running") !== null;
+const tell = () => say(running() ? "live" : "", false);
+
 function say(text, bad) {
   const live = byId("live");
-  live.hidden = false;
+  live.hidden = !text;
   live.textContent = text;
   live.classList.toggle("bad", bad);
 }
@@ -84,6 +90,54 @@ document.addEventListener("visibilitychange", () => {
     stream = null;
   } else if (!document.hidden) listen();
 });
+
+// Tables that are wider than the window say so.
+function wide() {
+  for (const one of document.querySelectorAll(".scroll")) one.toggleAttribute("data-wide", one.scrollWidth > one.clientWidth + 8);
+}
+addEventListener("resize", wide);
+document.addEventListener("toggle", wide, true);
+
+// --- parts that are fetched when they come into sight ---------------------------------------------------------------
+
+const EVERY = 2000;
+const inSight = new Set();
+let late = null;
+
+async function load(part) {
+  const html = await fetched(part.dataset.part).catch(() => null);
+  if (html === null) return;
+  const focused = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  const across = part.querySelector(".scroll")?.scrollLeft;
+  part.innerHTML = html;
+  part.classList.add("there");
+  if (across) part.querySelector(".scroll")?.scrollTo(across, 0);
+  wide();
+  if (focused) part.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  mark();
+}
+
+// What is in sight is fetched again after an update, however many there are, every two seconds at most.
+function stale() {
+  late ??= setTimeout(() => {
+    late = null;
+    inSight.forEach(load);
+  }, EVERY);
+}
+
+const sight = new IntersectionObserver((seen) => {
+  for (const one of seen) {
+    const known = inSight.has(one.target);
+    inSight[one.isIntersecting ? "add" : "delete"](one.target);
+    if (one.isIntersecting && !known) load(one.target);
+  }
+}, { rootMargin: "200px" });
+// Not before the page itself is painted.
+addEventListener("load", () => requestAnimationFrame(() => setTimeout(() => {
+  wide();
+  for (const part of document.querySelectorAll(".lazy")) sight.observe(part);
+})));
+if (byId("now")) setInterval(() => running() && !document.hidden && load(byId("now")), 5000);
 
 // --- the panel ------------------------------------------------------------------------------------------------------
 
@@ -104,6 +158,7 @@ async function show(address) {
   if (trail.at(-1) !== address) trail.push(address);
   if (trail.length > 1) panel.querySelector(".panelhead").insertAdjacentHTML("afterbegin", '<button class="quiet back" type="button">← back</button>');
   panel.hidden = false;
+  wide();
   panel.scrollTop = 0;
   panel.setAttribute("aria-busy", "false");
   document.body.classList.add("open");
@@ -147,6 +202,13 @@ document.addEventListener("click", (event) => {
     trail.pop();
     return void show(trail.at(-1));
   }
+  const swap = event.target.closest(".lazy a.swap");
+  if (swap) {
+    event.preventDefault();
+    const part = swap.closest(".lazy");
+    part.dataset.part = swap.getAttribute("href");
+    return void load(part);
+  }
   const link = event.target.closest("a.tonode");
   if (!link || !panel || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
@@ -176,7 +238,7 @@ async function steer(form) {
     const answer = await fetch(form.action, { method: "POST", body });
     const text = await answer.text();
     if (answer.status === 200 || answer.status === 409) said.innerHTML = text;
-    else said.textContent = answer.headers.get("content-type") === "application/json" ? JSON.parse(text).detail : text;
+    else said.textContent = text;
     if (answer.ok) form.elements.text.value = "";
   } catch {
     said.textContent = "The server does not answer: is 'scientist view' still running?";
@@ -246,7 +308,7 @@ for (const chip of document.querySelectorAll("#legend > span")) {
 search?.addEventListener("input", filter);
 
 function step(by) {
-  const nodes = [...document.querySelectorAll(".rows > li:not(.out)")].map((one) => one.dataset.node);
+  const nodes = [...document.querySelectorAll(".rows > li:not(.out), table tr[data-node]")].map((one) => one.dataset.node);
   const at = nodes.indexOf(panel.querySelector("[data-panel]")?.dataset.panel);
   const next = nodes[at < 0 ? (by > 0 ? 0 : nodes.length - 1) : Math.min(nodes.length - 1, Math.max(0, at + by))];
   if (!next) return;
@@ -263,12 +325,87 @@ document.addEventListener("keydown", (event) => {
     } else if (!byId("keys").open) void (closeActs() || close());
     return;
   }
-  if (event.target.matches("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey) return;
-  const keys = { j: () => panel && step(1), k: () => panel && step(-1), "/": () => search?.focus(), "?": () => byId("keys").showModal() };
+  if (event.target.matches("input:not([type=checkbox]), textarea, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+  const keys = { j: () => panel && step(1), k: () => panel && step(-1), "/": () => document.querySelector("input[type=search]")?.focus(), "?": () => byId("keys").showModal() };
   if (keys[event.key]) {
     event.preventDefault();
     keys[event.key]();
   }
+});
+
+// --- tables: filtered as one types, ticked rows compared --------------------------------------------------------------
+
+const filters = document.querySelector("form.filters");
+const boxes = () => [...document.querySelectorAll("input[form=picks]")];
+const picked = new Set();
+let typed = null;
+
+async function refilter() {
+  const query = new URLSearchParams(new FormData(filters));
+  const address = `${filters.getAttribute("action")}?${query}`;
+  const html = await fetched(address).catch(() => null);
+  if (html === null) return;
+  const target = filters.dataset.part;
+  document.querySelector(target).replaceWith(new DOMParser().parseFromString(html, "text/html").querySelector(target));
+  history.replaceState(null, "", address);
+  for (const box of boxes()) box.checked = picked.has(box.value);
+  count();
+  wide();
+}
+
+// Rows stay ticked while a filter hides them.
+function count() {
+  const form = byId("picks");
+  if (!form) return;
+  const shown = new Set(boxes().map((box) => box.value));
+  for (const one of form.querySelectorAll("input")) one.remove();
+  for (const value of picked) if (!shown.has(value)) form.append(Object.assign(document.createElement("input"), { type: "hidden", name: "n", value }));
+  const most = Number(form.dataset.most);
+  form.querySelector(".go").disabled = picked.size < 2 || picked.size > most;
+  form.querySelector("span").textContent = picked.size ? `${picked.size} ticked${picked.size > most ? `: at most ${most}` : picked.size < 2 ? ": tick one more" : ""}` : "tick two to six";
+}
+
+filters?.addEventListener("input", () => {
+  clearTimeout(typed);
+  typed = setTimeout(refilter, 200);
+});
+document.addEventListener("change", (event) => {
+  if (!event.target.matches("input[form=picks]")) return;
+  picked[event.target.checked ? "add" : "delete"](event.target.value);
+  count();
+});
+for (const box of boxes()) if (box.checked) picked.add(box.value);
+count();
+
+// --- values of curves under the pointer -------------------------------------------------------------------------------
+
+const short = (value) => String(Number(value.toPrecision(4)));
+
+document.addEventListener("pointermove", (event) => {
+  const plot = event.target.closest?.("svg.plot[data-low]");
+  if (!plot) return;
+  const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(plot.getScreenCTM().inverse());
+  const { low, high, first, last, length, height } = Object.fromEntries(Object.entries(plot.dataset).map(([key, text]) => [key, Number(text)]));
+  let best = null;
+  for (const line of plot.querySelectorAll("polyline")) {
+    for (const point of line.points) {
+      const away = Math.abs(point.x - at.x) + Math.abs(point.y - at.y) / 4;
+      if (!best || away < best.away) best = { away, point, line };
+    }
+  }
+  if (!best) return;
+  const x = short(first + (best.point.x / length) * (last - first));
+  const y = short(low + (1 - best.point.y / height) * (high - low));
+  plot.parentElement.querySelector(".read").textContent = `${best.line.dataset.label ? `${best.line.dataset.label}: ` : ""}${y} at ${x}`;
+  let mark = plot.querySelector(".here");
+  if (!mark) {
+    mark = document.createElementNS("http://www.w3.org/2000/svg", "circle");
+    mark.setAttribute("class", "here");
+    mark.setAttribute("r", "3.5");
+    plot.append(mark);
+  }
+  mark.setAttribute("cx", best.point.x);
+  mark.setAttribute("cy", best.point.y);
 });
 
 listen();

@@ -62,10 +62,10 @@ class Viewer(NamedTuple):
 
 
 @contextmanager
-def viewing(place: Path, *options: str) -> Generator[Viewer]:
-    """`scientist view` over a run or a folder of runs, as a process of its own on a free port."""
+def viewing(place: Path, *options: str, root: Path = ROOT) -> Generator[Viewer]:
+    """`scientist view` over a run or a folder of runs, as a process of its own on a free port; `root`: its sources."""
     began = time.monotonic()
-    with program("agent.cli", "view", str(place), *options) as process:
+    with program("agent.cli", "view", str(place), *options, root=root) as process:
         said = ""
         while (found := re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", said)) is None:
             line = _line(process, began + START)
@@ -75,10 +75,11 @@ def viewing(place: Path, *options: str) -> Generator[Viewer]:
 
 
 @contextmanager
-def program(module: str, *words: str) -> Generator[subprocess.Popen[str]]:
+def program(module: str, *words: str, root: Path = ROOT) -> Generator[subprocess.Popen[str]]:
     """A process of a module of ours, with its output in a pipe; ended with its children at the end of the context."""
     process = subprocess.Popen(
-        [sys.executable, "-m", module, *words], cwd=ROOT, start_new_session=True, text=True,
+        [sys.executable, "-m", module, *words], cwd=root, start_new_session=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
         yield process

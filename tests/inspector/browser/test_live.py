@@ -44,7 +44,7 @@ def test_an_open_page_follows_its_run_and_its_buttons_steer_it(tmp_path: Path, l
     run = recorded(tmp_path / "calm", told())
     with hold(run), viewing(tmp_path) as viewer:
         page = look(viewer.address)
-        page.locator("li.run a").click()
+        page.locator("tr.run a").click()
         page.wait_for_selector("#g-n0006", state="attached")
         page.evaluate(STATES)
         with closing(EventLog(run / "run.db")) as log:
@@ -64,7 +64,7 @@ def test_a_run_is_watched_paused_and_gone_on_with(tmp_path: Path, look: Look, st
     run = tmp_path / "live"
     with viewing(tmp_path) as viewer, program("tests.inspector.browser.living", str(tmp_path), "live") as process:
         page = look(viewer.address)
-        page.locator("li.run a").click()  # it comes into the list by itself
+        page.locator("tr.run a").click()  # it comes into the list by itself
         page.wait_for_selector("g.node", state="attached")
         page.evaluate(STATES)
         page.wait_for_function(CHANGED)

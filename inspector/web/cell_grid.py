@@ -1,0 +1,71 @@
+"""The grid of cells: a row a node, a column a condition on a dataset, and what became of the cells there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import fmean
+from typing import Final, NamedTuple
+
+from inspector.web.watched import Watched
+from record.cells import CellOutcome, CellStatus
+
+AT_ONCE: Final = 100
+"""Nodes on one page."""
+WORST: Final[tuple[CellOutcome, ...]] = ("failed", "left out", "waiting", "measured", "taken over")
+"""A place is called after the first of these that one of its cells is."""
+SIGNS: Final[dict[CellOutcome, str]] = {
+    "measured": "✓", "taken over": "↷", "failed": "✗", "left out": "−", "waiting": "·"}
+
+
+class Place(NamedTuple):
+    """The cells of a node at one condition, over trials and seeds: the mean of what was measured, and in words."""
+
+    outcome: CellOutcome
+    done: int
+    owed: int
+    mean: float | None
+    words: str
+
+
+class CellGrid(NamedTuple):
+    """Nodes from `first` on, the newest first, of `total` that owe cells. `counts` are over all of them."""
+
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[str, tuple[Place | None, ...]], ...]
+    first: int
+    total: int
+    counts: tuple[tuple[CellOutcome, int], ...]
+    metric: str
+
+
+def grid_of(run: Watched, first: int) -> CellGrid:
+    """The grid of a run as it is now."""
+    cells, plan = run.cells(), run.state.data_plan
+    names = [*cells][::-1]
+    first = max(0, min(first, len(names) - 1)) // AT_ONCE * AT_ONCE
+    shown = {name: _by_place(cells[name]) for name in names[first:first + AT_ONCE]}
+    columns = tuple(sorted({place for row in shown.values() for place in row}))
+    counts = Counter(one.outcome for those in cells.values() for one in those)
+    primary = plan.primary.name if plan is not None else ""
+    return CellGrid(
+        columns, tuple((name, tuple(_place(row[one], primary) if one in row else None for one in columns))
+                       for name, row in shown.items()),
+        first, len(names), tuple((one, counts[one]) for one in SIGNS if counts[one]),
+        (plan.primary.title or primary) if plan is not None else "")
+
+
+def _by_place(cells: tuple[CellStatus, ...]) -> dict[tuple[str, str], list[CellStatus]]:
+    found: dict[tuple[str, str], list[CellStatus]] = {}
+    for one in cells:
+        found.setdefault((one.cell.dataset, one.cell.condition), []).append(one)
+    return found
+
+
+def _place(cells: list[CellStatus], primary: str) -> Place:
+    values = [value.value for one in cells if one.run is not None and one.run.failure is None
+              for value in one.run.measurements if value.name == primary]
+    counts = Counter(one.outcome for one in cells)
+    whys = "; ".join(dict.fromkeys(one.why for one in cells if one.why))
+    done = counts["measured"] + counts["taken over"]
+    words = ", ".join(f"{counts[one]} {one}" for one in SIGNS if counts[one]) + (f": {whys}" if whys else "")
+    return Place(next(one for one in WORST if counts[one]), done, len(cells), fmean(values) if values else None, words)

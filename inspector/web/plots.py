@@ -1,0 +1,121 @@
+"""Geometry of charts with axes: lines, steps, dots. `plots.html.jinja` turns it into SVG.
+
+A chart is WIDE x HIGH pixels within its axes. Hue tells arms apart and dashes nodes; both repeat after `HUES` and
+`DASHES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice, pairwise
+from math import floor, log10
+from typing import Final, NamedTuple
+
+from inspector.files import curve_points
+
+WIDE, HIGH = 320.0, 130.0
+HUES, DASHES = 8, 6
+CHARTS, LINES, POINTS = 24, 24, 400
+FAR: Final = 1e300
+"""Values beyond are drawn here, so that differences stay finite."""
+_STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
+Points = Sequence[tuple[float, float]]
+
+
+class Scale(NamedTuple):
+    """An axis: its name, the values at its ends, the pixels between them, and its ticks with their labels."""
+
+    name: str
+    low: float
+    high: float
+    length: float
+    ticks: tuple[tuple[float, str], ...]
+
+    def at(self, value: float) -> float:
+        """Pixels from the beginning of the axis."""
+        return round(self.length * (value - self.low) / ((self.high - self.low) or 1.0), 1)
+
+
+def scale(name: str, values: Iterable[float], length: float = WIDE, *, ticks: int = 5, zero: bool = False,
+          whole: bool = False, tight: bool = False) -> Scale:
+    """An axis over all values with about so many ticks, at `whole` numbers if asked; it ends at a tick, unless it is
+    `tight`."""
+    found = [min(max(value, -FAR), FAR) for value in values] + [0.0] * zero or [0.0, 1.0]
+    low, high = min(found), max(found)
+    if high - low <= 1e-12 * max(abs(low), abs(high)):
+        low, high = low - abs(low or 1.0) / 10 * (not zero), high + abs(high or 1.0) / 10
+    rough = max((high - low) / ticks, 1.0 if whole else 0.0)
+    unit = 10.0 ** floor(log10(rough))
+    step = next(one for one in (unit * factor for factor in _STEPS) if one >= rough * 0.999)
+    first, last = floor(low / step + 1e-9), -floor(-high / step + 1e-9)
+    marks = [step * n for n in range(first, last + 1)]
+    marks = [one for one in marks if low <= one <= high] if tight else marks
+    bare = Scale(name, *((low, high) if tight else (marks[0], marks[-1])), length, ())
+    return bare._replace(ticks=tuple((bare.at(one), f"{one:.10g}" if abs(one) < 1e6 else f"{one:.3g}")
+                                      for one in marks))
+
+
+class Line(NamedTuple):
+    """A line of a chart: its label, its place in SVG's words, its last value, and by what it is told apart."""
+
+    label: str
+    points: str
+    last: float
+    hue: int
+    dash: int = 0
+
+
+class Chart(NamedTuple):
+    """Lines over one pair of axes. `left_out` counts those that are not drawn.
+
+    `arms` and `nodes` are what hues and dashes stand for, in their order, where lines differ in both.
+    """
+
+    title: str
+    x: Scale
+    y: Scale
+    lines: tuple[Line, ...]
+    left_out: int = 0
+    arms: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+
+
+Curves = Mapping[tuple[str, str], Points]
+"""(arm, node) -> points; hue by the first, dash by the second."""
+
+
+def chart(title: str, x: str, y: str, curves: Curves, *, zero: bool = False, steps: bool = False) -> Chart:
+    """A chart of curves, none of them empty; `steps`: a value holds up to the next point."""
+    shown = dict(islice(curves.items(), LINES))
+    arms, nodes = ({name: n for n, name in enumerate(dict.fromkeys(key[part] for key in shown))} for part in (0, 1))
+    ats = [at for points in shown.values() for at, _ in points]
+    across = scale(x, ats, whole=all(float(at).is_integer() for at in ats), tight=True)
+    values = [value for points in shown.values() for _, value in points]
+    up = scale(y, values, HIGH, ticks=4, zero=zero, whole=zero and all(float(one).is_integer() for one in values))
+    return Chart(title, across, up, tuple(
+        Line(" · ".join(filter(None, (arm, node))), path(stairs(points) if steps else points, across, up),
+             points[-1][1], arms[arm] % HUES, nodes[node] % DASHES)
+        for (arm, node), points in shown.items()), len(curves) - len(shown),
+        *((tuple(arms), tuple(nodes)) if len(arms) > 1 and len(nodes) > 1 else ()))
+
+
+def stairs(points: Points) -> Points:
+    """The corners of steps from one point to the next."""
+    return [points[0], *(corner for (_, value), after in pairwise(points) for corner in ((after[0], value), after))]
+
+
+def path(points: Points, x: Scale, y: Scale) -> str:
+    """Points as SVG's polyline has them, thinned out where there are very many; the last one stays."""
+    every = max(1, len(points) // POINTS)
+    kept = [*points[::every], *([points[-1]] if (len(points) - 1) % every else [])]
+    return " ".join(f"{x.at(at)},{round(y.length - y.at(value), 1)}" for at, value in kept)
+
+
+def charts(lines: Mapping[str, Iterable[bytes]]) -> tuple[Chart, ...]:
+    """Charts of the values with a step in nodes' measurements.jsonl, one for each metric, dataset and split."""
+    found: dict[tuple[str, str], dict[tuple[str, str], list[tuple[float, float]]]] = {}
+    for node, text in lines.items():
+        for one in curve_points(text):
+            of = found.setdefault((f"{one.name} on {one.dataset} ({one.split})", one.name), {})
+            of.setdefault((one.condition, node), []).append((one.step, one.value))
+    return tuple(chart(title, "step", name, curves) for (title, name), curves in islice(found.items(), CHARTS))

@@ -1,0 +1,131 @@
+"""The chart of a run: the primary metric of its nodes over nodes, hours or cost, the best so far, the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+from statistics import fmean, quantiles
+from typing import Literal, NamedTuple
+
+from inspector.timeline import Timeline
+from inspector.tree import Row, Tree
+from inspector.web.plots import Scale, path, scale, stairs
+from inspector.web.watched import Watched
+from record.fold.state import RunState
+from record.nouns.nodes import SEARCH_KINDS, NodeKind
+
+Over = Literal["nodes", "hours", "cost"]
+WIDE, HIGH = 960.0, 240.0
+FENCE = 3.0
+"""Distances between quartiles beyond which a value is drawn at the chart's edge."""
+
+
+class Dot(NamedTuple):
+    """A node in the chart; `y` is None where it has no value, `beyond` where it is drawn nearer than it is."""
+
+    row: Row
+    x: float
+    y: float | None
+    beyond: bool = False
+
+
+class RunChart(NamedTuple):
+    """`best` is a polyline, `baseline` its value and height in pixels; `missing` says why there is no chart."""
+
+    over: Over
+    title: str
+    x: Scale
+    y: Scale
+    dots: tuple[Dot, ...]
+    best: str
+    baseline: tuple[float, float] | None
+    kinds: tuple[NodeKind, ...]
+    missing: str = ""
+
+
+def run_chart(run: Watched, over: Over) -> RunChart:
+    """The chart of a run as it is now."""
+    tree, place = run.tree(), _place(run.timeline, over)
+    rows = sorted((row for stage in tree.stages for row in stage.nodes), key=lambda row: row.decision)
+    placed = [(place(n, row), row) for n, row in enumerate(rows, 1)]
+    at = [(x, row) for x, row in placed if x is not None]
+    values = [row.metric for _, row in at if row.metric is not None]
+    higher, base = tree.metric is None or tree.metric.higher_is_better, baseline_of(run.state, tree)
+    x = scale(_axis(over, run.timeline), (x for x, _ in at), WIDE, ticks=8, zero=True,
+              whole=over == "nodes", tight=True)
+    near = fenced(values, higher=higher)
+    y = scale(tree.metric.title if tree.metric else "", [*near, *([base] if base is not None else [])], HIGH)
+    title = f"{tree.metric.title} on {tree.metric.dataset}, validation" if tree.metric else "no metric yet"
+    free = over == "cost" and not any(x for x, _ in at)
+    missing = ("No node has a value yet." if not values else
+               "No call has a price: there is no cost to draw over." if free else "")
+    best = best_so_far(at, higher=higher)
+    return RunChart(
+        over, title, x, y, tuple(_dot(row, x.at(found), y) for found, row in at),
+        path(stairs([*best, (max(found for found, _ in at), best[-1][1])]), x, y) if best else "",
+        (base, round(HIGH - y.at(base), 1)) if base is not None else None,
+        tuple(dict.fromkeys(row.kind for _, row in at)), missing)
+
+
+def _place(timeline: Timeline, over: Over) -> Callable[[int, Row], float | None]:
+    """Where a node stands on the axis; None before it was judged."""
+    unit = 3600.0 if _axis(over, timeline).endswith("(hours)") else 60.0
+
+    def place(number: int, row: Row) -> float | None:
+        moment = timeline.judged.get(row.id)
+        if over == "nodes":
+            return number
+        return None if moment is None else moment.usd if over == "cost" else moment.seconds / unit
+    return place
+
+
+def _axis(over: Over, timeline: Timeline) -> str:
+    longest = max((moment.seconds for moment in timeline.judged.values()), default=0.0)
+    return {"nodes": "nodes, in the order of their decisions", "cost": "paid for model calls (USD)"}.get(
+        over, f"time worked ({'hours' if longest >= 3600 else 'minutes'})")
+
+
+def _dot(row: Row, x: float, y: Scale) -> Dot:
+    if row.metric is None:
+        return Dot(row, x, None)
+    inside = min(max(row.metric, y.low), y.high)
+    return Dot(row, x, round(y.length - y.at(inside), 1), inside != row.metric)
+
+
+def fenced(values: Sequence[float], *, higher: bool) -> list[float]:
+    """Those that the chart's height is for: all but values that are far worse than most, which would flatten it."""
+    if len(values) < 4:
+        return [*values]
+    first, _, third = quantiles(values, n=4, method="inclusive")
+    far = FENCE * (third - first)
+    return [one for one in values if far == 0 or (one >= first - far if higher else one <= third + far)]
+
+
+def best_so_far(at: Iterable[tuple[float, Row]], *, higher: bool) -> list[tuple[float, float]]:
+    """The points of a line: the best value that any node of the search that counts has reached by then."""
+    found = [(x, row.metric) for x, row in sorted(at, key=lambda one: one[0]) if row.metric is not None
+             and row.kind in SEARCH_KINDS and row.stage != "ablation" and row.status == "good" and not row.suspect]
+    return [*zip((x for x, _ in found), accumulate((value for _, value in found), max if higher else min),
+                 strict=True)]
+
+
+def baseline_of(state: RunState, tree: Tree) -> float | None:
+    """The primary metric of the baseline, in the node that is the best by now; None where that has none."""
+    rows = [row for stage in tree.stages for row in stage.nodes if row.status == "good" and row.kind in SEARCH_KINDS]
+    best = tree.winner or next((stage.best for stage in reversed(tree.stages) if stage.best), None) or next(
+        (row.id for row in rows), None)
+    return gap_of(state, best)[0] if best is not None else None
+
+
+def gap_of(state: RunState, name: str) -> tuple[float | None, float | None]:
+    """The baseline's primary metric in a node, and the method's less it: means over the main dataset's validation."""
+    plan, node = state.data_plan, state.nodes.get(name)
+    if plan is None or node is None or node.kind == "rung":
+        return None, None
+    roles = {arm.name: arm.role for arm in plan.arms}
+    values: dict[str, list[float]] = {}
+    for one in node.measurements:
+        if (one.name, one.dataset, one.split) == (plan.primary.name, plan.datasets[0].name, "validation"):
+            values.setdefault(roles.get(one.arm, ""), []).append(one.value)
+    base, method = (fmean(values[role]) if role in values else None for role in ("baseline", "method"))
+    return base, method - base if base is not None and method is not None else None

@@ -1,0 +1,227 @@
+"""The views beside the tree, in a real browser: chart, table, comparisons, cells, use, head."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Generator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from record.events.searching import Executed, Judged
+from record.lock import hold
+from record.log import EventLog
+from record.nouns.nodes import Attempt
+from tests.inspector.browser.chromium import Viewer, viewing
+from tests.inspector.browser.conftest import PATIENCE, Look
+from tests.inspector.browser.test_page import EVIL, OVERFLOWS, SEEN
+from tests.inspector.celled import celled
+from tests.inspector.story import Story, ended, told
+from tests.inspector.tuned import tuned
+from tests.inspector.web import recorded
+from tests.stages.test_whole_run import small_settings
+
+pytestmark = pytest.mark.slow
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def viewer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Viewer]:
+    """Runs that differ: with curves and code, tuned, by cells, hostile, with one node, with none, damaged."""
+    top = tmp_path_factory.mktemp("runs")
+    whole = recorded(top / "whole", _curved())
+    (whole / "paper").mkdir()
+    Image.new("RGB", (595, 842), "white").save(whole / "paper" / "paper.pdf")
+    for node, start in (("n0003", 1.0), ("n0005", 0.8)):
+        attempt, source = whole / "nodes" / node / "attempt1", whole / "nodes" / node / "source"
+        attempt.mkdir(parents=True)
+        source.mkdir(parents=True)
+        (source / "experiment.py").write_text(f"rate = {start}\nrun()\n")
+        (attempt / "measurements.jsonl").write_text("".join(json.dumps({
+            "name": "loss", "dataset": "digits", "split": "train", "condition": arm, "step": step,
+            "value": start / (step + 1)}) + "\n" for arm in ("plain", "smooth") for step in range(5)))
+    recorded(top / "tuned", tuned())
+    recorded(top / "celled", celled())
+    hostile, one = Story(), Story()
+    for story, words in ((hostile, EVIL), (one, "a first try")):
+        story.begin()
+        story.good(story.expand("preliminary", "draft", varies=words), 0.4)
+    recorded(top / "hostile", hostile)
+    recorded(top / "one", one)
+    recorded(top / "begun", Story())
+    (top / "damaged").mkdir()
+    (top / "damaged" / "run.db").write_bytes(b"no database" * 100)
+    with viewing(top) as found:
+        yield found
+
+
+def _curved() -> Story:
+    story = ended()
+    story.events = [(event if not isinstance(event, Executed) else event.model_copy(
+        update={"attempt": event.attempt.model_copy(update={"curves_sha256": "0"})}), at) for event, at in story.events]
+    return story
+
+
+def _at(viewer: Viewer, path: str) -> str:
+    return f"{viewer.host}{path}{'&' if '?' in path else '?'}{viewer.address.partition('?')[2]}"
+
+
+def test_the_chart_opens_a_node_and_is_drawn_over_time_and_cost(viewer: Viewer, look: Look) -> None:
+    page = look(_at(viewer, "/runs/whole"))
+    page.wait_for_selector("#chart .bestline")
+    assert page.locator("#chart .dot").count() == 6 and page.locator("#chart path.baseline").count() == 2
+    page.locator("#chart a.tonode:has([data-node=n0003])").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#panel [data-panel=n0003]")
+    page.locator("#chart a.swap", has_text="over time").click()
+    page.wait_for_selector("#chart [data-over=hours]")
+    assert page.locator("#chart .dot").count() == 5, "one was not judged"
+    page.locator("#chart a.swap", has_text="over cost").click()
+    page.wait_for_selector("#chart >> text=No call has a price")
+    assert page.locator("#panel [data-panel=n0003]").is_visible(), "the page was left"
+
+
+def test_the_table_is_searched_sorted_saved_and_its_ticks_stay(viewer: Viewer, look: Look, tmp_path: Path) -> None:
+    page = look(_at(viewer, "/runs/whole/table"))
+    assert page.locator("tr[data-node]").count() == 6
+    page.locator("input[value=n0005]").check()
+    page.keyboard.press("/")
+    page.keyboard.type("shapes differ")
+    page.wait_for_function("() => document.querySelectorAll('tr[data-node]').length === 1")
+    page.locator("input[type=checkbox][value=n0001]").check()
+    page.locator("input[type=search]").fill("")
+    page.wait_for_function("() => document.querySelectorAll('tr[data-node]').length === 6")
+    assert page.locator("input[value=n0005][type=checkbox]").is_checked()
+    page.locator("th a", has_text="log loss").first.click()
+    page.wait_for_selector("th[aria-sort=ascending] >> text=log loss")
+    assert page.locator("tr[data-node] a.tonode").first.inner_text() == "n0005"
+    page.locator("select[name=kind]").select_option("draft")
+    page.wait_for_function("() => document.querySelectorAll('tr[data-node]').length === 2")
+    page.locator("#columns > summary").click()
+    page.locator("#columns input[value='plain on digits']").check()
+    page.wait_for_selector("th >> text=plain on digits")
+    with page.expect_download() as saved:
+        page.locator("a", has_text="CSV").click()
+    saved.value.save_as(tmp_path / "nodes.csv")
+    rows = list(csv.DictReader((tmp_path / "nodes.csv").read_text().splitlines()))
+    assert [row["node"] for row in rows] == ["n0002", "n0001"] and rows[0]["plain on digits"] == "0.9"
+
+
+def test_ticked_nodes_stand_beside_each_other(viewer: Viewer, look: Look) -> None:
+    page = look(_at(viewer, "/runs/whole/table"))
+    assert page.locator("button", has_text="Compare").is_disabled()
+    for node in ("n0003", "n0005"):
+        page.locator(f"input[value={node}]").check()
+    page.locator("button", has_text="Compare").click()
+    page.wait_for_selector("h1 >> text=beside each other")
+    assert "-0.1" in page.locator("tr", has_text="smooth").first.inner_text()
+    assert page.locator("pre.diff .add").inner_text().strip() == "+rate = 0.8"
+    lines = page.locator("svg.plot polyline")
+    assert lines.count() == 4
+    classes = {lines.nth(n).get_attribute("class") for n in range(4)}
+    assert classes == {f"curve v{arm} d{node}" for arm in (0, 1) for node in (0, 1)}, "hue by arm, dash by node"
+    page.locator("svg.plot").scroll_into_view_if_needed()
+    box = page.locator("svg.plot").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * .9, box["y"] + box["height"] * .6)
+    page.wait_for_function("() => / at /.test(document.querySelector('.read').textContent)")
+
+
+def test_the_grid_of_cells_and_the_use_of_slots(viewer: Viewer, look: Look) -> None:
+    page = look(_at(viewer, "/runs/celled/cells"))
+    assert page.locator("tr[data-node]").count() == 3
+    row = page.locator("tr[data-node=n0002]")
+    assert row.locator(".o-failed").count() == 2 and row.locator(".o-taken-over").count() == 1
+    page.locator("tr[data-node=n0003] a.tonode").click()
+    page.wait_for_selector("#panel [data-panel=n0003]")
+    page.goto(f"{viewer.host}/runs/celled/use")
+    assert page.locator("figcaption", has_text="Slots in use").count() == 1
+
+
+def test_runs_are_sorted_and_two_are_compared(viewer: Viewer, look: Look) -> None:
+    page = look(_at(viewer, "/"))
+    page.locator("th a", has_text="nodes").click()
+    page.wait_for_selector("th[aria-sort=ascending]")
+    page.locator("th a", has_text="nodes").click()
+    page.wait_for_selector("th[aria-sort=descending]")
+    assert page.locator("tr.run .title a").first.get_attribute("href") == "/runs/tuned"
+    for run in ("whole", "tuned"):
+        page.locator(f"input[value={run}]").check()
+    page.locator("button", has_text="Compare").click()
+    page.wait_for_selector("text=Runs beside each other")
+    assert page.locator("svg.plot polyline").count() == 4 and page.locator("td >> text=smooth on digits").count() == 1
+
+
+def test_the_head_says_what_the_run_came_to_and_the_tuning_has_its_curves(viewer: Viewer, look: Look) -> None:
+    page = look(_at(viewer, "/runs/tuned"))
+    assert "smooth" in page.locator("#headline table").inner_text()
+    assert page.locator("#headline .whisker .zero").count() == 1
+    assert not page.locator("#live").is_visible(), "nothing works on it"
+    page.locator("#tuned > summary").click()
+    assert page.locator("#tuned svg.plot polyline").count() == 2
+    assert page.locator("#reports > details.report[open]").count() == 0
+    page.goto(f"{viewer.host}/runs/tuned/nodes/n0005")
+    assert page.locator("td .less >> text=baseline").count() >= 1 and page.locator("td .gold").count() >= 1
+
+
+def test_a_run_that_goes_on_says_what_is_left_and_what_its_slots_do(tmp_path: Path, look: Look) -> None:
+    story = told()
+    started, at = story.events[0]
+    settings = small_settings().model_dump(mode="json")
+    story.events[0] = started.model_copy(update={"settings": settings}), at
+    run = recorded(tmp_path / "calm", story)
+    with hold(run), viewing(tmp_path) as viewer:
+        page = look(f"{viewer.host}/runs/calm?{viewer.address.partition('?')[2]}")
+        page.wait_for_selector("#live >> text=live")
+        page.wait_for_selector("#now >> text=left of")
+        assert page.locator("#now .slots li").count() >= 1 and page.locator("#now >> text=forecast").count() == 1
+        page.wait_for_selector("#chart .dot")
+        with closing(EventLog(run / "run.db")) as log:
+            log.append(Executed(node="n0006", attempt=Attempt(number=1, seconds=1.0)))
+            log.append(Judged(node="n0006", status="buggy"))
+        page.wait_for_selector("#g-n0006.s-buggy", state="attached")
+        page.locator("#chart a.swap", has_text="over time").click()
+        page.wait_for_selector("#chart [data-over=hours] [data-node=n0006]", state="attached", timeout=PATIENCE)
+        page.close()
+
+
+@pytest.mark.parametrize("path", ["/runs/nothing", "/nowhere", "/runs/whole/nodes/n9999", "/compare?run=whole"])
+def test_what_is_not_there_is_a_page_that_leads_back(viewer: Viewer, look: Look, path: str) -> None:
+    page = look(_at(viewer, "/"))
+    answer = page.request.get(f"{viewer.host}{path}", headers={"accept": "text/html"})
+    assert answer.status in (400, 404) and "To the list of runs" in answer.text()
+    assert page.request.get(f"{viewer.host}{path}").headers["content-type"].startswith("text/plain")
+
+
+def test_a_damaged_run_says_so_on_its_page(viewer: Viewer, look: Look) -> None:
+    page = look(_at(viewer, "/runs/damaged"))
+    page.wait_for_selector("[role=alert] >> text=cannot read the record")
+    for view in ("chart", "table", "cells", "use"):
+        page.goto(f"{viewer.host}/runs/damaged/{view}")
+        assert page.locator(".empty").count() == 1, view
+
+
+@pytest.mark.parametrize("run", ["whole", "one", "hostile", "begun"])
+def test_every_view_is_safe_and_scrolls_down_only_on_a_phone(viewer: Viewer, look: Look, run: str) -> None:
+    page = look(_at(viewer, "/"), viewport=PHONE, has_touch=True)
+    for view in ("", "/chart", "/chart?over=hours", "/table", "/compare?n=n0001&n=n0002", "/cells", "/use"):
+        page.goto(f"{viewer.host}/runs/{run}{view}")
+        assert page.evaluate(OVERFLOWS) <= 0, view
+        assert page.evaluate("() => [window.owned, document.querySelector('img[src=x], svg[onload]')]") == [None, None]
+    if run == "hostile":
+        page.goto(f"{viewer.host}/runs/hostile/table")
+        assert SEEN[:60] in page.locator("td.what").first.inner_text()
+        assert page.locator(".scroll[data-wide]").count() == 1, "it says that it scrolls"
+
+
+def test_views_are_there_without_scripts(viewer: Viewer, look: Look) -> None:
+    page = look(_at(viewer, "/runs/whole/table?q=shapes&sort=metric&down=1"), java_script_enabled=False)
+    assert page.locator("tr[data-node]").count() == 1
+    page.goto(f"{viewer.host}/runs/whole/compare?n=n0003&n=n0005")
+    assert page.locator("pre.diff .add").count() == 1
+    page.goto(f"{viewer.host}/runs/whole")
+    page.locator("#chart a").click()
+    page.wait_for_selector(".bestline")
