@@ -175,5 +175,7 @@ _COUNTED = re.compile(
 def _counts(claim: Claim) -> bool:
     """Whether a number of the abstract says how many things were used, which is a set-up and no result."""
     number = claim.number
-    return not number.percent and "." not in number.text and bool(
-        _COUNTED.match(claim.passage.text[number.at + len(number.text):][:60]))
+    after = claim.passage.text[number.at + len(number.text):][:60]
+    if re.match(r"\s*times\b", after):
+        return True  # a ratio of numbers that stand elsewhere
+    return not number.percent and "." not in number.text and bool(_COUNTED.match(after))

@@ -1,11 +1,12 @@
 """The numbers in a folder of result files, as series: values that stand at the same place of the same kind of line.
 
-Read: json, jsonl, csv, tsv, txt, log, md, out, yaml, yml, npy and the outputs of ipynb. Nothing is executed or
+Read: json, jsonl, csv, tsv, txt, log, md, out, yaml, yml, npy, npz and the outputs of ipynb. Nothing is executed or
 unpickled. A file or a folder over a limit is read in part, and what was left out is listed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -18,11 +19,12 @@ from typing import Any, cast
 
 import numpy as np
 import yaml
+from numpy.typing import NDArray
 
 from record.errors import WrongUse
 from review.foreign.printed import Printed, numbers_of
 
-FORMS = (".json", ".jsonl", ".csv", ".tsv", ".txt", ".log", ".out", ".md", ".yaml", ".yml", ".npy", ".ipynb")
+FORMS = (".json", ".jsonl", ".csv", ".tsv", ".txt", ".log", ".out", ".md", ".yaml", ".yml", ".npy", ".npz", ".ipynb")
 MOST_FILES, MOST_BYTES, MOST_VALUES = 2000, 20_000_000, 500_000
 """Files of a folder; bytes of one file; values in all."""
 
@@ -121,7 +123,13 @@ def _series_of(path: Path, name: str, results: Results) -> list[Series]:
 def _rows_of(path: Path, name: str, results: Results) -> Iterator[Row]:
     form = path.suffix.lower()
     if form == ".npy":
-        yield from _array(path, name)
+        yield from _array(np.load(path, mmap_mode="r", allow_pickle=False), Path(name).stem, name)
+        return
+    if form == ".npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            for key in arrays.files[:200]:
+                with contextlib.suppress(ValueError):  # texts, or pickled objects
+                    yield from _array(arrays[key], key, f"{name} {key}")
         return
     with open(path, encoding="utf-8", errors="replace") as file:
         text = file.read(MOST_BYTES + 1)
@@ -232,10 +240,9 @@ def _logged(line: str) -> tuple[Printed, ...]:
     return numbers_of(re.sub(r"(?<=[A-Za-z_])[=:](?=[-+\d.])", " = ", line), "results")
 
 
-def _array(path: Path, name: str) -> Iterator[Row]:
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
+def _array(array: NDArray[Any], key: str, words: str) -> Iterator[Row]:
     if array.dtype.kind not in "fiu":
         raise ValueError(f"an array of {array.dtype}, not of numbers")
     flat = np.asarray(array.reshape(-1)[:50_000], dtype=np.float64)
     for at, value in enumerate(flat[np.isfinite(flat)].tolist()):
-        yield Path(name).stem, name, value, f"[{at}]"
+        yield key, words, value, f"[{at}]"

@@ -127,7 +127,9 @@ def _seeds(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
             continue  # repetitions of a simulation have many names
         if 2 < claimed <= 200 and evidence.seeds < claimed and (evidence.seeds <= 1 or evidence.seeds <= claimed / 2):
             borne = f"{evidence.seeds} can be seen" if evidence.seeds else "none can be seen"
-            yield _sign("seeds", f"{match[0]} are claimed, {borne} in code, log and results", sentence, 0.65)
+            typed = re.search(rf"(?<![\w.]){claimed}(?![\w.])", evidence.code) is not None
+            what = f"{match[0]} are claimed, {borne} in code, log and results"
+            yield _sign("seeds", what, sentence, .4 if typed else .65)
             return
 
 
@@ -174,6 +176,8 @@ def _names(
     tables = " ".join(
         f" {cell.row_label} {cell.column_label} {cell.text} " for passage in passages for cell in passage.cells
     )
+    if re.search(r"publish|as reported|reported (?:by|in)|taken from|quoted from", text, re.I):
+        tables = ""  # a table may hold numbers of others
     used = [
         sentence
         for sentence in re.split(r"(?<=[.!?])\s+|\n", _own_part(text))

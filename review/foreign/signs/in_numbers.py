@@ -37,17 +37,15 @@ def of_numbers(verdicts: Sequence[Verdict], series: Sequence[Series], code: str)
         missing = [one for one in inside if one.kind == "unsupported" and not _is_step(one, quantities)]
         if missing:
             shown = "; ".join(f"{one.claim.number.text} ({one.claim.where.partition(', ')[2]})" for one in missing[:4])
-            yield Sign(
-                "numbers of the table",
-                f"{len(missing)} of {len(inside)} numbers are in no result file",
-                f"table {number}",
-                shown,
-                0.7 if len(missing) >= 2 or len(inside) <= 12 else 0.55,
-            )
+            few = len(missing) <= MISSING * len(inside)
+            yield Sign("numbers of the table", f"{len(missing)} of {len(inside)} numbers are in no result file",
+                       f"table {number}", shown, .6 if few else .35)
         yield from _rows(number, inside)
+    in_tables = {one.claim.number.value for one in verdicts if one.claim.cell is not None}
     prose = [
         one for one in verdicts
         if one.claim.cell is None and one.kind == "unsupported" and one.claim.number.digits >= 3
+        and one.claim.number.value not in in_tables
         and (one.claim.number.percent or SCORE.search(one.claim.context)) and not _SETUP.search(_around(one))
         and not _is_step(one, quantities)]
     if prose:
@@ -56,6 +54,9 @@ def of_numbers(verdicts: Sequence[Verdict], series: Sequence[Series], code: str)
                    prose[0].claim.context[:160], .5 if len(prose) > 1 or prose[0].claim.number.percent else .4)
 
 
+MISSING = .34
+"""Where more of a table is in no result, it was made from them in a way that is not seen here: a note."""
+_SHARE = re.compile(r"% of|share of|per\b|of all|of total|normali", re.I)
 _SETTINGS = re.compile(r"^\W*(?:setting|parameter|hyper|option|quantity|item|property|key|symbol|name)s?\b[^|]*\|\W*"
                        r"(?:value|setting|meaning|default|number)", re.I)
 _CITED = re.compile(r"source|cite|citation|published|reported|reference|year|paper|et al|\(\d{4}\)|\[\d+\]", re.I)
@@ -64,7 +65,7 @@ _CITED = re.compile(r"source|cite|citation|published|reported|reference|year|pap
 def _is_result(one: Verdict, typed: Collection[str]) -> bool:
     """Whether a number of a table is a result: no setting of the code, nothing cited, no deviation beside its mean."""
     cell = one.claim.cell
-    if cell is None or one.claim.number.digits < 2:
+    if cell is None or one.claim.number.digits < 3 or _SHARE.search(cell.column_label):
         return False
     if _SETUP.search(cell.label) or _SETTINGS.search(one.claim.passage.text):
         return False
