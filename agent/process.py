@@ -39,9 +39,10 @@ from record.keeping import collect
 from record.log import EventLog
 from record.nouns.nodes import STAGES, Phase, StageName
 from sandbox.datasets import files_of
-from sandbox.errors import PackageError
+from sandbox.errors import ClusterDown, PackageError
 from sandbox.executor import LocalExecutor
 from sandbox.hub import HubOffers
+from sandbox.opening import open_executor
 from sandbox.packages.of_run import RunPackages, again
 from sandbox.packages.store import Overlay
 from sandbox.repository.cells import Repository
@@ -90,7 +91,7 @@ class Process:
     async def run(self) -> int:
         self.signals, self.main, self.asked_by = Signals(), asyncio.current_task(), "interrupted"
         self.began, self.before = self.signals.clock(), self.log.state.active_seconds
-        executor = LocalExecutor(
+        executor = open_executor(
             self.settings.search.num_workers, self.folder.views, labels=self.folder.labels,
             settings=self.settings.sandbox, cache=self.folder.cache,
             pretrained=provided(self.settings, self.folder, self.log.state),
@@ -114,7 +115,7 @@ class Process:
                 return self._end(NOT_RELEASED, str(error))
             except SameFaultError as error:
                 return self._end(FAILED, str(error))
-            except (ProviderDown, BudgetSpent, SubjectDown) as error:
+            except (ProviderDown, BudgetSpent, SubjectDown, ClusterDown) as error:
                 return self._end(INTERRUPTED, str(error))
             except asyncio.CancelledError:
                 if not self.signals.stop.is_set():

@@ -88,8 +88,24 @@ def check_template(name: str) -> None:
 
 
 def check_gpus(settings: Settings) -> None:
-    """Refuse a GPU that is not there, and say where workers will wait for one. Raises `GpuError`."""
-    fit, workers = open_leases(settings.sandbox, cuda_visible_devices()).capacity, settings.search.num_workers
+    """Refuse a GPU or a cluster that is not there, and say where workers will wait for one.
+
+    Raises `GpuError`, `ClusterError`.
+    """
+    workers = settings.search.num_workers
+    if settings.sandbox.executor == "ray":
+        from sandbox.cluster.machines import machines_of, unlike  # what a run on one machine does without
+
+        machines = machines_of(settings.sandbox)
+        fit = sum(one.places for one in machines)
+        say(f"{len(machines)} machines of the Ray cluster at {settings.sandbox.ray}, with room for {fit} experiment(s)")
+        for warning in unlike(machines):
+            say(warning)
+        if fit < workers:
+            say(f"{workers} workers, but {fit} experiment(s) fit on the cluster at a time: add machines, or give fewer "
+                "--workers")
+        return
+    fit = open_leases(settings.sandbox, cuda_visible_devices()).capacity
     if fit is not None and fit < workers:
         say(f"{workers} workers, but {fit} experiment(s) fit on the GPUs at a time: give more --gpus, fewer --workers, "
             "or raise sandbox.slots_per_gpu")
