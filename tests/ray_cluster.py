@@ -106,6 +106,16 @@ def started(nodes: int, cpus: int = 2) -> RayCluster:
     return cluster
 
 
+def places_of(cluster: RayCluster) -> list[psutil.Process]:
+    """The processes of places on its machines, as Ray calls them."""
+    found: list[psutil.Process] = []
+    for one in (process for machine in cluster.machines for process in _descendants(machine.process.pid)):
+        with suppress(psutil.Error):
+            if "ray::Node" in " ".join(one.cmdline()):
+                found.append(one)
+    return found
+
+
 def _descendants(pid: int) -> list[psutil.Process]:
     with suppress(psutil.Error):
         return psutil.Process(pid).children(recursive=True)

@@ -17,7 +17,8 @@ import os
 import socket
 import time
 from collections import defaultdict
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,9 +45,9 @@ def connect(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise ClusterError(f"--ray {address!r} is not HOST:PORT, as in --ray 10.0.0.1:6379")
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what Ray's C++ says on stderr, we say in one line
     try:
-        ray = _ray()
+        with _hushed():
+            ray = _ray()
     except ImportError:
         raise ClusterError(f"--ray needs Ray, which is not installed: {INSTALL}") from None
     try:
@@ -57,11 +58,27 @@ def connect(address: str) -> None:
     if ray.is_initialized():  # of a run before this one in the same process
         ray.shutdown()
     try:
-        ray.init(address=address, namespace="scientist", log_to_driver=False, logging_level=logging.ERROR)
+        with _hushed():
+            ray.init(address=address, namespace="scientist", log_to_driver=False,
+                     logging_level=logging.ERROR)
     except (RuntimeError, ConnectionError, ValueError, OSError, ray.exceptions.RayError) as error:
         told = " ".join(str(error).split())
         raise ClusterError(f"the Ray cluster at {address} cannot be joined: {told[:300]}; this machine must be in it "
                            "(ray start --address), with the same Python, Ray and token") from None
+
+
+@contextmanager
+def _hushed() -> Generator[None]:
+    """While inside, what Ray's C++ says on stderr is not shown: what comes of it is said in one line."""
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def forget() -> None:

@@ -38,7 +38,11 @@ def _found(settings: SandboxSettings) -> tuple[Facts, ...]:
     if settings.device == "cuda" and settings.gpus_per_node > 1 and settings.slots_per_gpu > 1:
         raise ClusterError("experiments on several GPUs each do not share them: set sandbox.slots_per_gpu to 1")
     connect(settings.ray)
-    found = surveyed(Terms(settings=settings, run="survey", watch_seconds=1.0))
+    return checked(surveyed(Terms(settings=settings, run="survey", watch_seconds=1.0)), settings)
+
+
+def checked(found: tuple[Facts, ...], settings: SandboxSettings) -> tuple[Facts, ...]:
+    """The same machines. Raises `ClusterError` where experiments cannot run there."""
     here = json.loads(ground_of(settings, ()))
     for one in found:
         if (why := _unfit(one, here, settings)) is not None:

@@ -78,8 +78,6 @@ class Order(Message):
     """Seconds since 1970, by the clock of the head."""
     needs: Needs
     alone: bool
-    tree: str = ""
-    """Key of its folder, where that comes out of the store."""
     command: CommandJob | None = None
     packages: str = ""
     """Key of what was installed for it beside the interpreter's; empty: nothing was."""
@@ -170,4 +168,4 @@ class News(Message):
     """Why the order could not be carried out: an `ExecutorError` there."""
 
 
-Kind = Literal["view", "pretrained", "packages", "tree"]
+Kind = Literal["view", "pretrained", "packages"]

@@ -25,7 +25,7 @@ from record.folder import sha256
 from record.unexpected import ROOMS
 from sandbox.cluster.errand import Errand
 from sandbox.cluster.messages import Facts, Order, Terms, Wish
-from sandbox.cluster.parcels import CHUNK, unpack
+from sandbox.cluster.parcels import CHUNK, SMALL, unpack
 from sandbox.collecting import Collector
 from sandbox.errors import SandboxError
 from sandbox.gpu_leases import open_leases
@@ -129,21 +129,26 @@ class Node:
             self._parcel.unlink(missing_ok=True)
         return b""
 
-    def begin(self, sent: bytes) -> bytes:
-        """Begin to carry out an order, whose folder was loaded."""
+    def begin(self, sent: bytes, parcel: bytes) -> bytes:
+        """Begin to carry out an order, whose folder is this parcel, or (empty) was loaded."""
         order = Order.read(sent)
+        if parcel:
+            self.load(parcel, True)
         self._packages = self._store.find(order.packages) if order.packages else None
         self._errand = Errand(order, self._place, self._store, self._parcel, self._terms.watch_seconds, self._loop)
         return b""
 
     def step(self, sent: bytes) -> bytes:
-        """Go on until there is news, or for so many seconds; the news."""
+        """Go on until there is news, or for so many seconds; the news, and behind a line feed what it left, if small.
+        """
         assert self._errand is not None
         wish = Wish.read(sent)
         if wish.reason:
             self._errand.call_off(wish.reason)
         self._loop.run_until_complete(self._errand.until_news(wish.seconds))
-        return self._errand.news().sent
+        news = self._errand.news()
+        small = news.done is not None and news.done.size <= SMALL
+        return news.sent + b"\n" + (self.fetch(0) if small else b"")
 
     def fetch(self, offset: int) -> bytes:
         """A part of the parcel that came of the order."""

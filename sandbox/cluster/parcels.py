@@ -17,6 +17,8 @@ from sandbox.untrusted import BadFile, inside
 
 CHUNK = 8 * 2**20
 """Bytes that travel at once."""
+SMALL = 2**20
+"""Bytes that travel with what is said of them."""
 
 
 def pack(

@@ -20,9 +20,9 @@ from pathlib import Path
 from record.folder import sha256
 from record.nouns.data import Needs
 from record.nouns.nodes import Failure
-from sandbox.cluster.engine import Cluster, Hand
+from sandbox.cluster.engine import ANSWERS, Cluster, Hand
 from sandbox.cluster.messages import Done, Kind, News, Order, Wish, order_of
-from sandbox.cluster.parcels import CHUNK, pack, unpack
+from sandbox.cluster.parcels import CHUNK, SMALL, pack, unpack
 from sandbox.errors import ExecutorError, PlaceLost
 from sandbox.execution import Execution, Script
 from sandbox.job import Job
@@ -93,10 +93,14 @@ class Courier:
                 await hand.call("load", part, first)
                 first = False
 
-    async def fetch(self, hand: Hand, done: Done, folder: Path) -> None:
-        """Have in a folder what an order left, once its bytes are what they were there. Raises `ExecutorError`."""
+    async def fetch(self, hand: Hand, done: Done, came: bytes, folder: Path) -> None:
+        """Have in a folder what an order left, of which some came, once its bytes are what they were there.
+
+        Raises `ExecutorError`.
+        """
         async with self.parcel() as parcel:
             with open(parcel, "wb") as file:
+                file.write(came)
                 while file.tell() < done.size:
                     part = await hand.call("fetch", file.tell())
                     await asyncio.to_thread(file.write, part)
@@ -119,6 +123,8 @@ def _replace(folder: Path, parcel: Path) -> None:
 class Listener:
     """Who is told while an order is carried out."""
 
+    name: str
+    """Of the order."""
     begins: Callable[[], None] = lambda: None
     live: LiveOutput | None = None
     monitor: Monitor | None = None
@@ -133,19 +139,27 @@ class Listener:
         return next(filter(None, reasons), "")
 
 
-async def carried_out(courier: Courier, hand: Hand, order: Order, folder: Path, listener: Listener) -> Done:
+async def carried_out(
+    courier: Courier, hand: Hand, order: Order, parcel: Path, folder: Path, listener: Listener,
+) -> Done:
     """What came of an order, whose folder is what it left then. Raises `PlaceLost`, `ClusterDown`, `ExecutorError`."""
-    order = order.model_copy(update={"now": time.time()})
-    await hand.call("begin", order.sent)
+    order, small = order.model_copy(update={"now": time.time()}), b""
+    if parcel.stat().st_size <= SMALL:
+        small = await asyncio.to_thread(parcel.read_bytes)
+    else:
+        await courier.load(hand, parcel)
+    await hand.call("begin", order.sent, small)
     reason, begun = "", False
     while True:
-        news = News.read(await hand.call("step", Wish(seconds=STEP, reason=reason).sent, within=60.0 + STEP))
+        told = await hand.call("step", Wish(seconds=STEP, reason=reason).sent, within=ANSWERS + STEP)
+        said, _, came = told.partition(b"\n")
+        news = News.read(said)
         if news.error:
             raise ExecutorError(news.error)
         reason = await listener.hear(news, begun) or reason
         begun = begun or news.begun
         if news.done is not None:
-            await courier.fetch(hand, news.done, folder)
+            await courier.fetch(hand, news.done, came, folder)
             await hand.call("clear")
             return news.done
 
@@ -177,7 +191,7 @@ class RemotePlace:
         wanted |= {packages: ("packages", "packages")} if packages else {}
         live = script.live or LiveOutput(script.job.live, OUTPUT_CHARS // 2)
         try:
-            done = await self.carry_out(order, script.folder, wanted, Listener(begins, live, monitor))
+            done = await self.carry_out(order, script.folder, wanted, Listener(script.job.name, begins, live, monitor))
         finally:
             if script.live is None:
                 live.close()
@@ -190,15 +204,12 @@ class RemotePlace:
         """What came of an order, in as many places as it takes. Raises `ClusterDown`, `ExecutorError`."""
         lost: list[str] = []
         async with self.courier.parcel() as parcel:
-            if not order.tree:
-                await asyncio.to_thread(pack, folder, parcel, most=_UNLIMITED, follow=follow)
+            await asyncio.to_thread(pack, folder, parcel, most=_UNLIMITED, follow=follow)
             while len(lost) < LOSSES:
                 try:
                     hand = await self._found(order.needs)
                     await self.courier.stock(hand, wanted)
-                    if not order.tree:
-                        await self.courier.load(hand, parcel)
-                    return await carried_out(self.courier, hand, order, folder, listener)
+                    return await carried_out(self.courier, hand, order, parcel, folder, listener)
                 except PlaceLost as error:
                     lost.append(str(error))
                     await self._drop()
@@ -265,7 +276,7 @@ class RemoteRunner(Runner):
             wanted[await self.courier.key(job.ground.packages, "packages")] = ("packages", job.name)
         order = Order(name=job.name, now=0.0, needs=needs, alone=alone, command=job, packages=next(iter(wanted), ""))
         try:
-            done = await place.carry_out(order, job.folder, wanted, Listener(begins), follow=job.readable)
+            done = await place.carry_out(order, job.folder, wanted, Listener(job.name, begins), follow=job.readable)
         finally:
             await place.close()
         if done.outcome is None:
