@@ -25,6 +25,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,15 +149,19 @@ class Study:
 
 
 def same(folder: Path, cluster: RayCluster, server: OpenAIServer) -> dict[str, Any]:
-    """The study with local slots and on the cluster."""
-    seconds: dict[str, float] = {}
+    """The study with local slots and on the cluster, side by side: what else the machine does costs both."""
     studies = {words: Study(folder / words, server, folder / "noted") for words in ("local", "ray")}
-    for words, study in studies.items():
+    seconds: dict[str, float] = {}
+
+    def whole(words: str) -> None:
         began = time.monotonic()
-        study.begin(cluster if words == "ray" else None)
-        code = study.end()
+        studies[words].begin(cluster if words == "ray" else None)
+        code = studies[words].end()
         assert code == 0, f"{words}: exit code {code}"
         seconds[words] = time.monotonic() - began
+
+    with ThreadPoolExecutor(2) as both:
+        list(both.map(whole, studies))
     return compared(folder / "local", folder / "ray") | {
         "seconds": seconds, "ray_to_local": seconds["ray"] / seconds["local"],
         "cells": {words: len(study.committed()) for words, study in studies.items()}}

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from record.folder import sha256, write_file
+from record.folder import RunFolder, sha256, write_file
 from sandbox.errors import ExecutorError
 
 KEY = 64
@@ -136,6 +136,15 @@ class Store:
         write_file(part / "about.json", json.dumps({"kind": kind, "name": name, "bytes": size}))
         with suppress(OSError):  # somebody else was faster
             os.rename(part, self.root / key)
+
+
+def share_run(run: RunFolder, store: Store) -> None:
+    """Have a run's views and pretrained models be links into the store; what is linked already is passed over."""
+    for path, kind in (*((one, "view") for one in run.views.glob("*.npz")),
+                       *((one, "pretrained") for one in run.pretrained.glob("*/files"))):
+        held = next((file for _, file in _files(path)), None)
+        if held is not None and held.stat().st_nlink == 1:
+            store.share(path, kind, path.stem if kind == "view" else path.parent.name)
 
 
 def remove_tree(path: Path) -> None:
