@@ -17,7 +17,7 @@ import os
 import socket
 import time
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +32,8 @@ ANSWERS = 60.0
 """Seconds that any call may take beyond what it was asked to wait."""
 _REACHED = 3.0
 """Seconds for a connection to the cluster's head."""
+ENDS = 10.0
+"""Seconds for a place to end what it runs by itself; then it is killed."""
 _LOOKS = 2.0
 """Seconds between two looks at whether the head is there."""
 _AWAY = 3
@@ -91,7 +93,7 @@ def _ray() -> Any:
     import ray
     import ray._private.worker as worker
 
-    worker.print_to_stdstream = lambda *_: None  # pyright: ignore  no option of Ray's turns these off
+    worker.print_to_stdstream = lambda *_, **__: None  # pyright: ignore  no option of Ray's turns these off
     return ray
 
 
@@ -149,9 +151,10 @@ class Hand:
     async def end(self) -> None:
         """End it, gently where it still answers."""
         with suppress(ExecutorError):
-            await self.call("close", within=_REACHED)
+            await self.call("close", within=ENDS)
         with suppress(Exception):  # where it is gone, so be it
-            await asyncio.wait_for(asyncio.to_thread(_ray().kill, self.actor), _REACHED)
+            if _ray().is_initialized():  # else Ray would start a cluster of its own
+                await asyncio.wait_for(asyncio.to_thread(_ray().kill, self.actor), _REACHED)
         self.cluster.hands.discard(self)
 
 
@@ -166,6 +169,7 @@ class Cluster:
     """All that there are."""
     _idle: list[Hand] = field(default_factory=list[Hand])
     _down: asyncio.Event = field(default_factory=asyncio.Event)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _watching: asyncio.Task[None] | None = None
     _locks: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
@@ -185,19 +189,28 @@ class Cluster:
         while self._idle:
             hand = self._idle.pop()
             if hand.needs == needs:
-                with suppress(PlaceLost):
-                    await hand.call("hello")
-                    return hand
-            await hand.end()
+                return hand
+            await self.later(hand.end())
         return await self._made(needs)
 
-    async def give(self, hand: Hand) -> None:
-        """Take a place back, for the next who wants one like it; one with GPUs is ended."""
+    def give(self, hand: Hand) -> None:
+        """Take a place back, for the next who wants one like it. Does not wait: who gives may be cancelled."""
+        self.later(self._rested(hand))
+
+    def later(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
+        """Do something to its end, whatever becomes of who wants it."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return asyncio.shield(task)
+
+    async def _rested(self, hand: Hand) -> None:
+        """A place without work: one with GPUs is ended, so that others can have them."""
         if hand.needs.gpus or self._down.is_set():
             await hand.end()
             return
         try:
-            await hand.call("rest", within=_REACHED)
+            await hand.call("rest", within=ENDS)
         except ExecutorError:
             await hand.end()
             return
@@ -210,8 +223,10 @@ class Cluster:
             self._watching.cancel()
             await asyncio.wait({self._watching})
             self._watching = None
-        await asyncio.gather(*(hand.end() for hand in list(self.hands)))
         self._idle.clear()
+        await asyncio.gather(*(hand.end() for hand in list(self.hands)))
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
 
     async def answer(self, ref: Any, within: float) -> bytes:
         """What a call comes to. Raises `PlaceLost`, `ClusterDown`, `ExecutorError`."""
@@ -244,7 +259,7 @@ class Cluster:
         try:
             await self._greeted(hand)
         except BaseException:
-            await hand.end()
+            self.later(hand.end())
             raise
         return hand
 

@@ -223,7 +223,7 @@ class RemotePlace:
     async def close(self) -> None:
         hand, self._hand = self._hand, None
         if hand is not None:
-            await self.courier.cluster.give(hand)
+            self.courier.cluster.give(hand)
 
     async def _found(self, needs: Needs) -> Hand:
         needs = needs.model_copy(update={"hours": None})
@@ -237,7 +237,7 @@ class RemotePlace:
         """End the place: what runs there is not wanted any more."""
         hand, self._hand = self._hand, None
         if hand is not None:
-            await asyncio.shield(hand.end())
+            await self.courier.cluster.later(hand.end())
 
 
 @dataclass
