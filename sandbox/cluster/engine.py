@@ -188,10 +188,21 @@ class Cluster:
             self._watching = asyncio.create_task(self._watch(), name="watch of the cluster")
         while self._idle:
             hand = self._idle.pop()
-            if hand.needs == needs:
+            if hand.needs == needs and await self._answers(hand):
                 return hand
             await self.later(hand.end())
         return await self._made(needs)
+
+    async def _answers(self, hand: Hand) -> bool:
+        """Whether a place that was idle is still there."""
+        try:
+            await hand.call("hello", within=ENDS)
+        except PlaceLost:
+            return False
+        except BaseException:
+            self.later(hand.end())
+            raise
+        return True
 
     def give(self, hand: Hand) -> None:
         """Take a place back, for the next who wants one like it. Does not wait: who gives may be cancelled."""
