@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -57,8 +58,6 @@ SIZES = (10, 100, 1000)
 
 class Celled(Growing):
     """A made run whose nodes have cells."""
-
-    cells = 100
 
     def _files(self, name: str) -> None:
         """None."""
@@ -117,29 +116,29 @@ def _decision(log: EventLog, nodes: int) -> float:
     return time.perf_counter() - began
 
 
-def record(sizes: list[int], cells: int) -> list[dict[str, Any]]:
-    """Such records of several sizes, each in a process of its own."""
+def record(folder: Path, sizes: list[int], cells: int) -> list[dict[str, Any]]:
+    """Such records of several sizes, each written in a process of its own and left in the folder."""
     found: list[dict[str, Any]] = []
     for nodes in sizes:
-        with tempfile.TemporaryDirectory() as folder:
-            ran = subprocess.run([sys.executable, "-m", "benchmarks.scale", "--one", folder, "--nodes", str(nodes),
-                                  "--cells", str(cells)], capture_output=True, text=True, check=True)
-            found.append(json.loads(ran.stdout))
+        place = folder / str(nodes)
+        place.mkdir()
+        ran = subprocess.run([sys.executable, "-m", "benchmarks.scale", "--one", place, "--nodes", str(nodes),
+                              "--cells", str(cells)], stdout=subprocess.PIPE, text=True, check=True)
+        found.append(json.loads(ran.stdout))
+        print(ran.stdout, file=sys.stderr, flush=True)
     return found
 
 
-def page(nodes: int, cells: int) -> dict[str, Any]:
-    """The first paint of such a run in a browser, and of one tenth of it."""
+def page(folder: Path, sizes: list[int]) -> dict[str, Any]:
+    """The first paint of each in a browser, of a server that has read nothing, and once more."""
     from benchmarks.inspector import paint
     from tests.inspector.browser.chromium import chromium, viewing
 
     found: dict[str, Any] = {}
-    for count in (nodes // 10, nodes):
-        with tempfile.TemporaryDirectory() as name, chromium() as browser:
-            subprocess.run([sys.executable, "-m", "benchmarks.scale", "--one", name, "--nodes", str(count),
-                            "--cells", str(cells)], capture_output=True, check=True)
-            with viewing(Path(name, "run")) as viewer:
-                found[str(count)] = {"first": paint(browser, viewer.address), "second": paint(browser, viewer.address)}
+    with chromium() as browser:
+        for nodes in sizes:
+            with viewing(folder / str(nodes) / "run") as viewer:
+                found[str(nodes)] = {"first": paint(browser, viewer.address), "again": paint(browser, viewer.address)}
     return found
 
 
@@ -228,8 +227,9 @@ def _with_places(local: LocalExecutor, place: Path) -> LocalExecutor:
         "head": [], "tail": [], "dropped": 0}, over=False)
     cluster.made = hand
     courier = Courier(cluster, Store(place / "store"), place / "parcels", lambda: None)
-    vars(local)["_runner"] = RemoteRunner(**vars(vars(local)["_runner"]), courier=courier)
-    vars(local)["_opened"] = lambda folder: RemotePlace(courier, folder)  # pyright: ignore
+    given: Any = vars(vars(local)["_runner"])
+    vars(local)["_runner"] = RemoteRunner(**given, courier=courier)
+    vars(local)["_opened"] = partial(RemotePlace, courier)
     return local
 
 
@@ -250,10 +250,12 @@ def main() -> int:
     if asked.one is not None:
         print(json.dumps(written(asked.one, asked.nodes[0], asked.cells)))
         return 0
-    found: dict[str, Any] = {"taking_ms": taking(), "record": record(asked.nodes, asked.cells)}
+    found: dict[str, Any] = {"taking_ms": taking()}
+    with tempfile.TemporaryDirectory() as name:
+        found["record"] = record(Path(name), asked.nodes, asked.cells)
+        found["page"] = None if asked.no_page else page(Path(name), asked.nodes)
     found["head"] = [asyncio.run(head(workers, count)) for workers, count in ((8, 200), (64, 600), (512, 1200))]
     found["busy_places"] = limits(found)
-    found["page"] = None if asked.no_page else page(max(asked.nodes), asked.cells)
     text = json.dumps(found, indent=1)
     print(text)
     if asked.out is not None:
