@@ -45,7 +45,7 @@ class Job:
         ran = subprocess.run(
             ["bash", SCRIPT, *words], cwd=self.folder, timeout=60, check=False, capture_output=True, env={
                 "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "HOME": str(self.folder),
-                "NOTED": str(self.noted), "LISTEN": LISTEN, "SLURM_JOB_ID": str(os.getpid()), **variables})
+                "NOTED": str(self.noted), "LISTEN": LISTEN, **({"SLURM_JOB_ID": str(os.getpid())} | variables)})
         return ran.returncode
 
     def called(self, name: str) -> list[str]:
@@ -72,8 +72,11 @@ def test_a_run_that_stopped_before_the_end_is_put_back_and_resumed(job: Job) -> 
 
 
 def test_an_array_takes_the_ideas_of_a_folder(job: Job) -> None:
-    assert job.run("ideas", "many", SLURM_ARRAY_TASK_ID="1", FIRST="4") == 4
+    of_array = {"SLURM_ARRAY_TASK_ID": "1", "SLURM_ARRAY_JOB_ID": "7", "SLURM_JOB_ID": "7"}
+    assert job.run("ideas", "many", FIRST="4", **of_array) == 4
     assert job.called("scientist") == ["run --idea ideas/b.json --runs runs --name many-b"]
+    assert job.run("ideas", "many", **of_array) == 130
+    assert job.called("scontrol") == ["requeue 7_1"], "7 is the whole array to SLURM"
 
 
 def test_on_several_nodes_ray_is_started_on_each(job: Job) -> None:
