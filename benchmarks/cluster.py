@@ -116,7 +116,7 @@ class Study:
 
     def begin(self, cluster: RayCluster | None) -> None:
         """Start it, or take it up."""
-        more = {} if cluster is None else {
+        more = {} if cluster is None else cluster.variables | {
             "STUDY_ON_RAY": cluster.address, "STUDY_STORE": str(self.run.parent / "store")}
         self.child = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.killing", str(self.run), self.server.url, str(self.noted)], cwd=ROOT,
@@ -148,23 +148,36 @@ class Study:
                 if isinstance(one, CellExecuted)]
 
 
-def same(folder: Path, cluster: RayCluster, server: OpenAIServer) -> dict[str, Any]:
-    """The study with local slots and on the cluster, side by side: what else the machine does costs both."""
-    studies = {words: Study(folder / words, server, folder / "noted") for words in ("local", "ray")}
-    seconds: dict[str, float] = {}
+def studies(kills: int, seed: int) -> dict[str, Any]:
+    """The study with local slots, on a cluster, and on one under kills, side by side: what else the machine does costs
+    all of them."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with OpenAIServer(studying(folder / "noted", model=celled_model)) as server, ThreadPoolExecutor(3) as threads:
+            local = threads.submit(whole, folder / "local", server, False)
+            ray = threads.submit(whole, folder / "ray", server, True)
+            runs = killed(folder, server, kills, seed) if kills else []
+            both = {"local": local.result(), "ray": ray.result()}
+        found: dict[str, Any] = {"same": compared(folder / "local", folder / "ray") | both | {
+            "ray_to_local": both["ray"]["seconds"] / both["local"]["seconds"]}}
+        if kills:
+            found["kills"] = {"seed": seed, "kills": sum(sum(one["kills"].values()) for one in runs), "runs": [
+                one | compared(folder / "local", folder / one["run"]) for one in runs]}
+        return found
 
-    def whole(words: str) -> None:
+
+def whole(run: Path, server: OpenAIServer, on_ray: bool) -> dict[str, float]:
+    """The study to its end: seconds, and cells that were executed."""
+    study, cluster = Study(run, server, run.parent / "noted"), started(2) if on_ray else None
+    try:
         began = time.monotonic()
-        studies[words].begin(cluster if words == "ray" else None)
-        code = studies[words].end()
-        assert code == 0, f"{words}: exit code {code}"
-        seconds[words] = time.monotonic() - began
-
-    with ThreadPoolExecutor(2) as both:
-        list(both.map(whole, studies))
-    return compared(folder / "local", folder / "ray") | {
-        "seconds": seconds, "ray_to_local": seconds["ray"] / seconds["local"],
-        "cells": {words: len(study.committed()) for words, study in studies.items()}}
+        study.begin(cluster)
+        code = study.end()
+        assert code == 0, f"{run.name}: exit code {code}"
+        return {"seconds": time.monotonic() - began, "cells": len(study.committed())}
+    finally:
+        if cluster is not None:
+            cluster.end()
 
 
 def compared(one: Path, other: Path) -> dict[str, bool]:
@@ -214,34 +227,36 @@ class Killer:
                 self.rng.choice(places).kill()
 
     def _machine(self) -> None:
-        alive = [one for one in self.cluster.machines[1:] if one.process.poll() is None]
-        self.rng.choice(alive).kill()
+        if others := self.cluster.alive[1:]:
+            self.rng.choice(others).kill()
         self.cluster.add()
 
     def _head(self) -> None:
         self.study.kill()
-        nodes = sum(one.process.poll() is None for one in self.cluster.machines)
         self.cluster.end()
-        self.cluster = started(nodes)
+        self.cluster = started(2)
         self.study.begin(self.cluster)
 
 
-def kills(folder: Path, cluster: RayCluster, server: OpenAIServer, count: int, seed: int) -> dict[str, Any]:
-    """The study under so many kills, in as many runs as that takes."""
+def killed(folder: Path, server: OpenAIServer, count: int, seed: int) -> list[dict[str, Any]]:
+    """The study under so many kills, in as many runs as that takes; each is taken to its end."""
     rng, runs = random.Random(seed), list[dict[str, Any]]()
     while (left := count - sum(sum(one["kills"].values()) for one in runs)) > 0:
         study = Study(folder / f"killed{len(runs) + 1}", server, folder / "noted")
-        study.begin(cluster)
-        killer = Killer(study, cluster, rng, within=1.0)
-        for _ in range(left):
-            if not killer.kill():
-                break
-        code = study.end()
-        cluster = killer.cluster
-        runs.append(_lost(study) | {"kills": dict(killer.kills), "exit": code} | compared(folder / "local", study.run))
+        killer = Killer(study, started(2), rng, within=1.0)
+        study.begin(killer.cluster)
+        try:
+            for _ in range(left):
+                if not killer.kill():
+                    break
+                print(f"{study.run.name}: {dict(killer.kills)}", file=sys.stderr, flush=True)
+            code = study.end()
+        finally:
+            study.kill()
+            killer.cluster.end()
+        runs.append(_lost(study) | {"run": study.run.name, "kills": dict(killer.kills), "exit": code})
         assert killer.kills, "nothing was killed"
-    cluster.end()
-    return {"seed": seed, "kills": sum(sum(one["kills"].values()) for one in runs), "runs": runs}
+    return runs
 
 
 def _lost(study: Study) -> dict[str, Any]:
@@ -277,13 +292,7 @@ def main() -> int:
         finally:
             cluster.end()
     if {"same", "kills"} & {*chosen}:
-        with tempfile.TemporaryDirectory() as name:
-            folder, cluster = Path(name), started(2)
-            with OpenAIServer(studying(folder / "noted", model=celled_model)) as server:
-                found["same"] = same(folder, cluster, server)
-                if "kills" in chosen:
-                    found["kills"] = kills(folder, cluster, server, asked.kills, asked.seed)
-                cluster.end()
+        found |= studies(asked.kills if "kills" in chosen else 0, asked.seed)
     found["kept"] = kept(found)
     text = json.dumps(found, indent=1)
     print(text)

@@ -52,6 +52,16 @@ class RayCluster:
     def address(self) -> str:
         return f"{self.machines[0].address}:{self.port}"
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """What Ray's commands and `scientist` need in the environment."""
+        return _VARIABLES | {"RAY_AUTH_TOKEN_PATH": str(self.folder / "token")}
+
+    @property
+    def alive(self) -> list[Machine]:
+        """Those that were not killed, the head first."""
+        return [one for one in self.machines if one.process.poll() is None]
+
     def add(self) -> Machine:
         """Start one more."""
         address = f"127.{self.network}.0.{len(self.machines) + 2}"
@@ -61,7 +71,8 @@ class RayCluster:
         process = subprocess.Popen(
             [Path(sys.executable).with_name("ray"), "start", "--block", *words, f"--node-ip-address={address}",
              f"--num-cpus={self.cpus}", "--num-gpus=0", "--object-store-memory=100000000", "--disable-usage-stats"],
-            stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, cwd="/")
+            stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, cwd="/",
+            env=os.environ | self.variables)
         log.close()
         self.machines.append(Machine(address, process))
         return self.machines[-1]
@@ -89,11 +100,11 @@ def started(nodes: int, cpus: int = 2) -> RayCluster:
     token = folder / "token"
     token.write_text(secrets.token_hex(32))
     token.chmod(0o600)
-    os.environ |= _VARIABLES | {"RAY_AUTH_TOKEN_PATH": str(token)}
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    cluster = RayCluster(folder, port, cpus, network=1 + os.getpid() % 250)
+    cluster = RayCluster(folder, port, cpus, network=1 + secrets.randbelow(250))
+    os.environ |= cluster.variables
     try:
         cluster.add()
         cluster.wait(1)

@@ -217,7 +217,7 @@ class Cluster:
 
     async def _rested(self, hand: Hand) -> None:
         """A place without work: one with GPUs is ended, so that others can have them."""
-        if hand.needs.gpus or self._down.is_set():
+        if self._means(hand.needs)["num_gpus"] or self._down.is_set():
             await hand.end()
             return
         try:

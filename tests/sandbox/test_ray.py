@@ -187,18 +187,19 @@ def test_a_machine_that_cannot_be_used_is_refused(
 @pytest.mark.bench
 async def test_a_head_that_goes_away_is_an_outage(store: Store, tmp_path: Path) -> None:
     """In a process of its own: Ray ends the process whose cluster is gone for a minute."""
-    code = f"from tests.sandbox.test_ray import lose_the_head; lose_the_head({str(store.views)!r}, {str(tmp_path)!r})"
+    code = (f"from tests.sandbox.test_ray import lose_the_head; lose_the_head({str(store.views)!r}, "
+            f"{str(store.labels)!r}, {str(tmp_path)!r})")
     ran = await asyncio.to_thread(
         subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert ran.stdout.startswith("ClusterDown: the Ray cluster at 127."), ran.stdout + ran.stderr
 
 
-def lose_the_head(views: str, folder: str) -> None:
+def lose_the_head(views: str, labels: str, folder: str) -> None:
     cluster, place = started(1), Path(folder)
     settings = SETTINGS.model_copy(update={"executor": "ray", "ray": cluster.address, "store": place / "store"})
 
     async def run() -> None:
-        executor = RayExecutor(1, Path(views), labels=place, settings=settings, cache=place / "cache")
+        executor = RayExecutor(1, Path(views), labels=Path(labels), settings=settings, cache=place / "cache")
         took = Took(after=1, then=cluster.machines[0].kill)
         try:
             await executor.run(celled(place / "a", 3, 0.5, took=took))
