@@ -111,9 +111,9 @@ def check_places(settings: Settings) -> None:
     """
     fit, workers = places_of(settings), settings.search.num_workers
     if fit is not None and fit < workers:
-        more = "add machines" if settings.sandbox.executor == "ray" else (
-            "give more --gpus, or raise sandbox.slots_per_gpu")
-        say(f"{workers} workers, but {fit} experiment(s) fit at a time: {more}, or give fewer --workers")
+        where, more = ("the cluster", "add machines") if settings.sandbox.executor == "ray" else (
+            "the GPUs", "give more --gpus, raise sandbox.slots_per_gpu")
+        say(f"{workers} workers, but {fit} experiment(s) fit on {where} at a time: {more}, or give fewer --workers")
 
 
 def check_writable(runs: Path, option: str = "--runs") -> None:
