@@ -19,7 +19,8 @@ import psutil
 
 STARTS = 120.0
 """Seconds that a cluster may take to start."""
-_VARIABLES = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
+_VARIABLES = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1",
+              "RAY_raylet_start_wait_time_s": "120"}
 
 
 @dataclass
@@ -81,12 +82,14 @@ class RayCluster:
         """Until the head answers, and so many nodes are there."""
         until = time.monotonic() + STARTS
         while time.monotonic() < until:
-            with suppress(OSError):
-                socket.create_connection((self.machines[0].address, self.port), 1.0).close()
-                if sum(b"raylet" in name for one in self.machines for name in _names(one)) >= count:
-                    return
+            if sum(self._started(one) for one in self.alive) >= count:
+                return
             time.sleep(0.1)
         raise TimeoutError(f"no cluster of {count} nodes within {STARTS:g} s: see {self.folder}")
+
+    def _started(self, machine: Machine) -> bool:
+        """By what `ray start` said."""
+        return b"Ray runtime started" in (self.folder / f"{machine.address}.log").read_bytes()
 
     def end(self) -> None:
         for machine in self.machines:
@@ -131,13 +134,4 @@ def _descendants(pid: int) -> list[psutil.Process]:
     with suppress(psutil.Error):
         return psutil.Process(pid).children(recursive=True)
     return []
-
-
-def _names(machine: Machine) -> list[bytes]:
-    names: list[bytes] = []
-    for one in _descendants(machine.process.pid):
-        with suppress(psutil.Error):
-            names.append(one.name().encode())
-    return names
-
 

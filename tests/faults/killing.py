@@ -203,8 +203,10 @@ def main(run: str, url: str, noted: str, kinds: str = "") -> int:
         if event.type in fatal:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    until = {"until": os.environ["STUDY_UNTIL"]} if os.environ.get("STUDY_UNTIL") else {}
     if (cluster := os.environ.get("STUDY_ON_RAY")) is not None:
-        changes = {"sandbox__executor": "ray", "sandbox__ray": cluster, "sandbox__store": os.environ["STUDY_STORE"]}
+        changes: dict[str, Any] = {"sandbox__executor": "ray", "sandbox__ray": cluster, "sandbox__store": os.environ["STUDY_STORE"]}
+        changes |= until
         with noting_remote_cells(notes_of(folder)):
             if is_run(folder) and read_events(folder / "run.db"):
                 return resume(folder, Path(noted), listen, **changes)
@@ -214,7 +216,7 @@ def main(run: str, url: str, noted: str, kinds: str = "") -> int:
         if is_run(folder) and read_events(folder / "run.db"):
             return resume(folder, Path(noted), listen)
         shutil.rmtree(folder, ignore_errors=True)  # killed before it began
-        return start(folder.parent, folder.name, served_settings(url), Path(noted), listen)
+        return start(folder.parent, folder.name, served_settings(url, **until), Path(noted), listen)
 
 
 if __name__ == "__main__":
