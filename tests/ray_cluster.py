@@ -19,8 +19,8 @@ import psutil
 
 STARTS = 120.0
 """Seconds that a cluster may take to start."""
-_VARIABLES = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1",
-              "RAY_raylet_start_wait_time_s": "120"}
+TRIES = 3
+_VARIABLES = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
 
 
 @dataclass
@@ -81,7 +81,7 @@ class RayCluster:
     def wait(self, count: int) -> None:
         """Until the head answers, and so many nodes are there."""
         until = time.monotonic() + STARTS
-        while time.monotonic() < until:
+        while time.monotonic() < until and len(self.alive) == len(self.machines):
             if sum(self._started(one) for one in self.alive) >= count:
                 return
             time.sleep(0.1)
@@ -98,7 +98,15 @@ class RayCluster:
 
 
 def started(nodes: int, cpus: int = 2) -> RayCluster:
-    """A new cluster. The paths of its sockets are short."""
+    """A new cluster. Ray gives a node thirty seconds to start: on a busy machine it is tried again."""
+    for _ in range(TRIES):
+        with suppress(TimeoutError):
+            return _started(nodes, cpus)
+    return _started(nodes, cpus)
+
+
+def _started(nodes: int, cpus: int) -> RayCluster:
+    """The paths of its sockets are short. Raises `TimeoutError`."""
     folder = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))
     token = folder / "token"
     token.write_text(secrets.token_hex(32))

@@ -205,8 +205,8 @@ def main(run: str, url: str, noted: str, kinds: str = "") -> int:
 
     until = {"until": os.environ["STUDY_UNTIL"]} if os.environ.get("STUDY_UNTIL") else {}
     if (cluster := os.environ.get("STUDY_ON_RAY")) is not None:
-        changes: dict[str, Any] = {"sandbox__executor": "ray", "sandbox__ray": cluster, "sandbox__store": os.environ["STUDY_STORE"]}
-        changes |= until
+        changes: dict[str, Any] = {"sandbox__executor": "ray", "sandbox__ray": cluster,
+                                   "sandbox__store": os.environ["STUDY_STORE"], **until}
         with noting_remote_cells(notes_of(folder)):
             if is_run(folder) and read_events(folder / "run.db"):
                 return resume(folder, Path(noted), listen, **changes)
