@@ -30,9 +30,9 @@ from record.nouns.data import DatasetFacts
 from record.nouns.repository import Command
 from record.prompts import keep as keep_prompt
 from record.reading import read_events
-from sandbox.executor import LocalExecutor
 from sandbox.isolation.probe import describe_isolation
 from sandbox.isolation.processes import kill_orphans
+from sandbox.opening import open_executor
 from sandbox.repository.command import check_ground
 from sandbox.repository.environment import Environment, environment_for
 from sandbox.repository.metric import parse_metric
@@ -139,7 +139,7 @@ class _Study:
         mirror = Mirror(folder / "mirror")
         kill_orphans(folder / "cache")
         taken = self._take(mirror)
-        executor = LocalExecutor(
+        executor = open_executor(
             self.settings.search.num_workers, folder / "views", labels=folder / "labels", cache=folder / "cache",
             settings=self.settings.sandbox.model_copy(update={"pool": 0}))
         try:

@@ -68,7 +68,11 @@ def rate_of(settings: SandboxSettings, *, at_once: int, known: Rate | None = Non
 
 
 def room_here(settings: SandboxSettings) -> Needs:
-    """The most that one cell can have on this machine."""
+    """The most that one cell can have on this machine, or on one of the cluster's."""
+    if settings.executor == "ray":
+        from sandbox.cluster.machines import machines_of, room_in  # what a run on one machine does without
+
+        return room_in(machines_of(settings), settings)
     return room_of(settings, len(devices_of(settings)))
 
 

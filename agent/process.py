@@ -39,13 +39,15 @@ from record.keeping import collect
 from record.log import EventLog
 from record.nouns.nodes import STAGES, Phase, StageName
 from sandbox.datasets import files_of
-from sandbox.errors import PackageError
+from sandbox.errors import ClusterDown, ExecutorError, PackageError
 from sandbox.executor import LocalExecutor
 from sandbox.hub import HubOffers
+from sandbox.opening import open_executor
 from sandbox.packages.of_run import RunPackages, again
 from sandbox.packages.store import Overlay
 from sandbox.repository.cells import Repository
 from sandbox.scorers import scorers_of
+from sandbox.store import Store, default_root, share_run
 from search.signals import Signals
 from stages.bench import Bench, SameFaultError, limit, note_time
 from stages.evidence.scoring import score_tests
@@ -90,7 +92,7 @@ class Process:
     async def run(self) -> int:
         self.signals, self.main, self.asked_by = Signals(), asyncio.current_task(), "interrupted"
         self.began, self.before = self.signals.clock(), self.log.state.active_seconds
-        executor = LocalExecutor(
+        executor = open_executor(
             self.settings.search.num_workers, self.folder.views, labels=self.folder.labels,
             settings=self.settings.sandbox, cache=self.folder.cache,
             pretrained=provided(self.settings, self.folder, self.log.state),
@@ -114,7 +116,7 @@ class Process:
                 return self._end(NOT_RELEASED, str(error))
             except SameFaultError as error:
                 return self._end(FAILED, str(error))
-            except (ProviderDown, BudgetSpent, SubjectDown) as error:
+            except (ProviderDown, BudgetSpent, SubjectDown, ClusterDown) as error:
                 return self._end(INTERRUPTED, str(error))
             except asyncio.CancelledError:
                 if not self.signals.stop.is_set():
@@ -188,6 +190,8 @@ class Process:
 
         async def tidied(step: Step) -> bool:
             await collect(self.folder, self.log)
+            with suppress(ExecutorError):  # without a store the run has copies of its own
+                await asyncio.to_thread(share_run, self.folder, Store(self.settings.sandbox.store or default_root()))
             if self.settings.campaign is not None and self.log.state.tests and self.log.state.campaign is None and (
                     place := await asyncio.to_thread(place_in, self.settings.campaign, self.folder.root)) is not None:
                 self.log.append(place)

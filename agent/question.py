@@ -32,9 +32,9 @@ from record.log import EventLog, Listener
 from record.network import on_network
 from record.nouns.question import Question
 from record.prompts import keep as keep_prompt
-from sandbox.executor import LocalExecutor
 from sandbox.isolation.probe import describe_isolation
 from sandbox.isolation.processes import kill_orphans
+from sandbox.opening import open_executor
 from sandbox.repository.environment import environment_for
 from sandbox.repository.metric import MetricError, parse_metric
 from sandbox.repository.mirror import Mirror
@@ -130,7 +130,7 @@ async def _work(
         log.append(known)
     elif known.settings != terms:
         raise WrongUse(f"{folder} holds another question: choose another --name")
-    executor = LocalExecutor(
+    executor = open_executor(
         settings.search.num_workers, folder / "views", labels=folder / "labels", cache=folder / "cache",
         settings=settings.sandbox.model_copy(update={"pool": 0}))
     try:

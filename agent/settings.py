@@ -48,7 +48,7 @@ FAMILIAR = {
     **SHORT_KEYS,
 }
 """Names that people know from AI-Scientist-v2 and AIDE, or that are shorter, and the keys they stand for."""
-PATHS = ("paper.bib", "paper.papers", "context", "campaign", "keys", "code.repository", "code.truth")
+PATHS = ("paper.bib", "paper.papers", "context", "campaign", "keys", "code.repository", "code.truth", "sandbox.store")
 """Keys that hold a path: relative to the configuration file they stand in, otherwise to the working directory."""
 NAMED = ("models.prices", "code.mounts", "code.env", "code.packages")
 """Keys that hold a mapping by names of the user's own, which may have dots in them."""

@@ -70,8 +70,9 @@ class Schedule:
     """Of all that ended."""
     left_out: dict[Cell, str] = field(default_factory=dict[Cell, str])
     spent: float = 0.0
-    _times: dict[Cell, float] = field(default_factory=dict[Cell, float])
-    """Seconds of those that were measured, or met their time limit."""
+    _times: dict[Group, dict[Cell, float]] = field(default_factory=dict[Group, dict[Cell, float]])
+    """Seconds that cells are known to take: expected, or of those that were measured or met their time limit."""
+    _known: dict[Group, float] = field(default_factory=dict[Group, float])
     _deaths: int = 0
     _over: str = ""
     """Why nothing more is begun."""
@@ -83,7 +84,9 @@ class Schedule:
         waiting = [cell for cell in self.job.cells if cell not in self.folders and cell not in self.outcomes]
         self.apart = [cell for cell in waiting if (self.needs(cell).memory_gb or 0.0) > self.memory_gb]
         self.waiting = [cell for cell in waiting if cell not in self.apart]
-        known = {_group(cell) for cell in self.job.expected}
+        for cell, seconds in self.job.expected.items():
+            self._times.setdefault(_group(cell), {})[cell] = seconds
+        known = {*self._times}
         last = {_group(cell): cell for cell in self.job.cells}
         self._pilots = [cell for cell in self.job.pilots or last.values()
                         if cell in self.waiting and _group(cell) not in known]
@@ -139,31 +142,32 @@ class Schedule:
 
     def expected(self, cell: Cell) -> float:
         """Seconds that a cell will take, as far as can be told: by others of its arm and dataset, else the longest."""
-        if cell in self.job.expected:
-            return self.job.expected[cell]
-        group = _group(cell)
-        if known := self.known(group):
+        if (told := self.job.expected.get(cell)) is not None:
+            return told
+        if known := self.known(_group(cell)):
             return known
         now = self.clock()
-        return max((*self.job.expected.values(), *self._times.values(),
+        return max((*(max(times.values()) for times in self._times.values()),
                     *(now - began for began in self.running.values())), default=0.0)
 
     def known(self, group: Group) -> float:
         """Seconds of the longest cell that is known of a group; of its pilot only while there is no other. 0: none."""
-        times = {cell: seconds for cell, seconds in self.job.expected.items() if _group(cell) == group} | {
-            cell: seconds for cell, seconds in self._times.items() if _group(cell) == group}
-        return max((seconds for cell, seconds in times.items() if cell not in self._pilots),
-                   default=max(times.values(), default=0.0))
+        if group not in self._known:
+            times = self._times.get(group, {})
+            self._known[group] = max((seconds for cell, seconds in times.items() if cell not in self._pilots),
+                                     default=max(times.values(), default=0.0))
+        return self._known[group]
 
     def _available(self, left: float) -> list[Cell]:
         """What can begin, in the order in which it should."""
         runnable = [cell for cell in self.waiting if self._may_begin(cell)]
-        pilots = [cell for cell in self._pilots if cell in runnable]
+        begins, first = set(runnable), set(self._pilots)
+        pilots = [cell for cell in self._pilots if cell in begins]
         fitting = self._fitting(left)
         later = [] if self.job.leave_out else self.waiting[len(fitting):]
         if len(self._fitting(left / AMPLE)) == len(self.waiting):
             fitting.sort(key=self.expected, reverse=True)
-        return pilots + [cell for cell in fitting + later if cell in runnable and cell not in pilots]
+        return pilots + [cell for cell in fitting + later if cell in begins and cell not in first]
 
     def _fitting(self, left: float) -> list[Cell]:
         """What fits into the time left, in the order of importance up to the first that does not."""
@@ -201,7 +205,8 @@ class Schedule:
         self.spent += ran.outcome.seconds
         self.outcomes[cell], self.places[cell] = ran.outcome, folder
         if failure is None or failure.kind == "timeout":
-            self._times[cell] = ran.outcome.seconds
+            self._times.setdefault(_group(cell), {})[cell] = ran.outcome.seconds
+            self._known.pop(_group(cell), None)
         if failure is None:
             self.folders[cell] = folder
         elif failure.kind == "memory" and not alone:

@@ -2,6 +2,9 @@
 
     SandboxError
         ExecutorError      no kernel starts, no disk: the person who runs us
+            ClusterDown      the cluster went away: whoever keeps it; the run can be resumed
+            PlaceLost        a machine of it, or one of its processes, went away: the cell begins again elsewhere
+        ClusterError       a cluster that cannot be used as asked: the person who runs us
         IsolationError     code cannot be isolated here, and must be: the person who runs us
         GpuError           no such GPU, or none at all: the person who runs us
         PretrainedError    a model cannot be fetched: whoever named it
@@ -23,6 +26,18 @@ class SandboxError(ExpectedFailure):
 
 class ExecutorError(SandboxError):
     """The executor itself could not run a job (no kernel starts, no disk). Who acts: the person who runs us."""
+
+
+class ClusterDown(ExecutorError):
+    """The cluster that ran experiments went away. Who acts: whoever keeps it; then the run is resumed."""
+
+
+class PlaceLost(ExecutorError):
+    """A place on another machine went away with what ran there. Who acts: we do, elsewhere."""
+
+
+class ClusterError(SandboxError, WrongUse):
+    """A cluster cannot be used as it is. Who acts: the person who runs us."""
 
 
 class DatasetError(SandboxError, WrongUse):

@@ -71,6 +71,11 @@ class Script:
     """Where its output is shown; by default in `job.live`."""
 
     @property
+    def text(self) -> str:
+        """Of its entry."""
+        return (self.folder / self.job.entry).read_text(encoding="utf-8", errors="replace")
+
+    @property
     def paths(self) -> tuple[Path, ...]:
         """All that its kernel must be able to read besides its folder."""
         outside = filter(os.path.isabs, (*self.views.values(), *self.pretrained.values()))
@@ -90,6 +95,8 @@ class Execution:
     """What frozen scorers gave afterwards."""
     over: bool = True
     """Whether its kernel can run nothing more."""
+    first: bool = False
+    """Whether its kernel had ended no cell before."""
     training: Training | None = None
     """What a cell's process counted, if it came to its end."""
     asked: Session | None = None

@@ -18,16 +18,17 @@ from sandbox.errors import ExecutorError
 from sandbox.gpu_leases import GpuLeases, open_leases
 from sandbox.gpus import cuda_visible_devices, describe_devices
 from sandbox.ground import ground_of
-from sandbox.isolation.limits import limits_of, room_of
+from sandbox.isolation.limits import room_of
 from sandbox.isolation.mounts import KernelConfig
 from sandbox.isolation.probe import isolation_of
 from sandbox.isolation.scratch import sweep
 from sandbox.job import Job, Outcome
-from sandbox.monitor import Meter, Usage
+from sandbox.monitor import Meter
 from sandbox.packages.store import Overlay
+from sandbox.places import KernelPlace, Place
 from sandbox.pool import Pool
 from sandbox.repository.cells import Repository
-from sandbox.repository.command import CommandJob, CommandOutcome, run_command
+from sandbox.repository.command import CommandJob, CommandOutcome
 from sandbox.running import Runner, scoring_folder
 from sandbox.scorer_tasks import tasks_of
 from sandbox.scorers import read_frozen
@@ -114,23 +115,19 @@ class LocalExecutor:
     async def run(self, job: Job) -> Outcome:
         if job.cells:
             repository = self.repository if CODE in job.source else None
-            return await measure_cells(job, self._runner, self._held, repository, give_way=self._gate.give_way)
+            return await measure_cells(job, self._runner, self._held, self._opened, repository,
+                                       give_way=self._gate.give_way)
         if (job.most_needed().memory_gb or 0.0) > self._runner.slot_gb:
             job = replace(job, alone=True)
         return await self._held(lambda: self._runner.run(job), alone=job.alone)
 
+    def _opened(self, folder: Path) -> Place:
+        """Where the cells of a worker run."""
+        return KernelPlace(self._runner, folder)
+
     async def command(self, job: CommandJob) -> CommandOutcome:
         """Run a command of a repository to its end. Raises `ExecutorError`."""
-        async def held() -> CommandOutcome:
-            lease = await self._runner.leased()
-            usage = Usage()
-            try:
-                return await run_command(job, config=self.config, meter=self._runner.meter, lease=lease,
-                                         limits=limits_of(self._settings, slots=self.slots), usage=usage)
-            finally:
-                self._gpus.release(lease, usage.processes)
-
-        return await self._held(held)
+        return await self._held(lambda: self._runner.command(job))
 
     async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
         tasks = await asyncio.to_thread(

@@ -69,16 +69,24 @@ class Monitor:
         """What the watch says once all processes of the code are gone and everything that it logged can be read."""
         return await asyncio.to_thread(self._look, seconds, None)
 
-    def _look(self, seconds: float, printed: int | None) -> str | None:
-        """`printed` is how many characters came so far; None once the code has ended."""
+    def glance(self, seconds: float, printed: int | None) -> Progress:
+        """What is seen now. `printed` is how many characters came so far; None once the code has ended."""
+        lines = read_curves(self._folder)
+        if printed is None:
+            return Progress(seconds, quiet=0.0, lines=lines, ended=True)
+        signs = (printed, _size(self._folder / MEASUREMENTS), _size(self._folder / "submissions.jsonl"))
+        if signs != self._signs:
+            self._signs, self._heard = signs, seconds
+        return Progress(seconds, quiet=seconds - self._heard, lines=lines)
+
+    def judge(self, glance: Progress) -> str | None:
+        """What the watch says of a glance, which may have been taken on another machine."""
         with self._looking:
-            lines = read_curves(self._folder)
-            if printed is None:
-                return self._watch(Progress(seconds, quiet=0.0, lines=lines, ended=True))
-            signs = (printed, _size(self._folder / MEASUREMENTS), _size(self._folder / "submissions.jsonl"))
-            if signs != self._signs:
-                self._signs, self._heard = signs, seconds
-            return self._watch(Progress(seconds, quiet=seconds - self._heard, lines=lines))
+            return self._watch(glance)
+
+    def _look(self, seconds: float, printed: int | None) -> str | None:
+        with self._looking:
+            return self._watch(self.glance(seconds, printed))
 
 
 def read_curves(folder: Path) -> tuple[Logged, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -58,6 +58,19 @@ class Transcript:
                 self._tail.appendleft((stream, text[gone:]))
             self._tail_chars -= gone
             self.dropped += gone
+
+    def state(self) -> dict[str, Any]:
+        """All that it holds, as JSON can carry it."""
+        return {"head": self._head, "tail": list(self._tail), "dropped": self.dropped}
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any], limit: int) -> Transcript:
+        """The transcript of a `state`."""
+        made = cls(limit, state["dropped"], [(one[0], one[1]) for one in state["head"]],
+                   deque((one[0], one[1]) for one in state["tail"]))
+        made._head_chars = sum(len(text) for _, text in made._head)
+        made._tail_chars = sum(len(text) for _, text in made._tail)
+        return made
 
     def pieces(self) -> list[Chunk]:
         """The kept output in order, neighbours of one stream joined, with a line for what was left out."""

@@ -41,7 +41,9 @@ MATPLOTLIBRC = "matplotlibrc"
 class Pool:
     """One kernel ahead, or as many as the settings say. Everything happens in one event loop."""
 
-    def __init__(self, config: KernelConfig, *, views: Path, readable: Iterable[Path] = ()) -> None:
+    def __init__(
+        self, config: KernelConfig, *, views: Path, readable: Iterable[Path] = (), folder: Path | None = None,
+    ) -> None:
         self.why_off = ""
         """Why no kernels wait any more, where they cannot."""
         self.size = 1 if config.settings.pool is None else config.settings.pool
@@ -49,7 +51,7 @@ class Pool:
         self._config = config
         self._views = views.absolute()
         self._readable = tuple(readable)
-        self._folders = config.cache.parent / "slots"
+        self._folders = folder or config.cache.parent / "slots"
         shutil.rmtree(self._folders, ignore_errors=True)  # of kernels whose program was killed
         self._jobs = 0
         self._used: Counter[str] = Counter()

@@ -9,26 +9,26 @@ import asyncio
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
-from record.nouns.data import Measurement, Scorer
+from record.nouns.data import Measurement, Needs, Scorer
 from record.nouns.nodes import Failure
 from sandbox.citing import attribute
 from sandbox.collecting import Collector, ran
 from sandbox.errors import ExecutorError, GpuError, SubmissionRefused
 from sandbox.execution import Execution, Script, execute
 from sandbox.gpu_leases import GpuLeases, Lease
-from sandbox.isolation.limits import limits_of
+from sandbox.isolation.limits import Limits, limits_of
 from sandbox.isolation.mounts import KernelConfig, StartOptions
 from sandbox.job import Job, Outcome, TooLate
 from sandbox.kernels import Kernel
 from sandbox.monitor import Meter, Monitor, Usage
 from sandbox.output import Transcript
 from sandbox.pool import Pool
+from sandbox.repository.command import CommandJob, CommandOutcome, run_command
 from sandbox.results import failure_of
 from sandbox.scorer_tasks import ENTRY, Task, lay_out, read_scores, tasks_of
 from sandbox.scorers import read_frozen
@@ -36,13 +36,7 @@ from sandbox.scoring import read_submitted
 from sandbox.subjects import Session, Subjects, serving
 from sandbox.workspace import prepare_workspace
 
-
-class CellPlace(Protocol):
-    """Where cells run one after the other."""
-
-    async def opened(self, script: Script) -> tuple[Kernel, Lease, Usage]:
-        """Its kernel, which is started by now, and where the use of means is noted. Raises `ExecutorError`."""
-        ...
+_USUAL = Needs()
 
 
 @dataclass
@@ -71,18 +65,22 @@ class Runner:
         if job.late():
             raise TooLate(job.name)
         job.begins()
-        ready: Kernel | None = None
-        if not self.gpus.devices or job.mode != "experiment":  # figures are drawn without a GPU
-            ready = self.pool.take(job.folder.absolute(), source=job.source, datasets=job.datasets)
+        ready = self.waiting(job)
         try:
             script = await self.prepared(job)
-            source = source_of(script)
+            source = script.text
             monitor = Monitor(job.watch, script.folder) if job.watch is not None else None
-            execution = await self.execute(script, source, ready, monitor)
+            execution = await self.execute(script, ready, monitor)
         finally:
             if ready is not None:
                 ready.kill()
         return await self.finished(script, source, execution, monitor)
+
+    def waiting(self, job: Job) -> Kernel | None:
+        """A kernel that waits and is fit for the job, which works in its folder from now on."""
+        if self.gpus.devices and job.mode == "experiment":  # figures are drawn without a GPU
+            return None
+        return self.pool.take(job.folder.absolute(), source=job.source, datasets=job.datasets)
 
     async def prepared(self, job: Job) -> Script:
         """The job's folder, made ready. Raises `ExecutorError`."""
@@ -111,7 +109,7 @@ class Runner:
             return replace(ran(script, execution), failure=execution.failure or failure_of(error))
 
     async def execute(
-        self, script: Script, source: str, ready: Kernel | None = None, monitor: Monitor | None = None,
+        self, script: Script, ready: Kernel | None = None, monitor: Monitor | None = None,
     ) -> Execution:
         """Run a script in a kernel of its own, or in one that is ready; the kernel is gone then."""
         lease = Lease() if script.job.mode == "plot" else await self.leased(script.job.most_needed().gpus)
@@ -121,18 +119,10 @@ class Runner:
             if ready is None:
                 await kernel.start()
             self.pool.refill()
-            return await self.within(kernel, lease, script, source=source, monitor=monitor, usage=usage)
+            return await self.within(kernel, lease, script, source=script.text, monitor=monitor, usage=usage)
         finally:
             kernel.kill()
             self.gpus.release(lease, usage.processes)
-
-    async def execute_cell(
-        self, script: Script, source: str, place: CellPlace, monitor: Monitor | None = None,
-    ) -> Execution:
-        """Run a cell in a kernel that lives on where it can."""
-        kernel, lease, usage = await place.opened(script)
-        self.pool.refill()
-        return await self.within(kernel, lease, script, source=source, monitor=monitor, usage=usage)
 
     async def leased(self, count: int | None = None) -> Lease:
         """GPUs for one kernel, by default as many as any experiment has. Raises `ExecutorError` where none can be had.
@@ -150,9 +140,8 @@ class Runner:
         self, kernel: Kernel, lease: Lease, script: Script, *, source: str, monitor: Monitor | None, usage: Usage,
     ) -> Execution:
         """Run a script in a kernel that was started, which lives on where the script is a cell."""
-        limits, job = limits_of(self.config.settings, slots=1 if script.job.alone else self.slots), script.job
-        if (memory := job.most_needed().memory_gb) is not None:
-            limits = replace(limits, memory=max(int(memory * 1e9), limits.memory if job.alone else 0))
+        job = script.job
+        limits = self.limits(job.most_needed().memory_gb, alone=job.alone)
         asked = Session(self.subjects, job.key, job.subjects) if self.subjects is not None and job.subjects else None
         async with AsyncExitStack() as around:
             await around.enter_async_context(self.meter.follow(kernel.pid, lease, usage))
@@ -167,6 +156,25 @@ class Runner:
         if asked is not None and asked.fatal is not None:
             raise asked.fatal
         return replace(execution, peak_host_bytes=usage.host or None, peak_gpu_bytes=usage.gpu, asked=asked)
+
+    def limits(self, memory_gb: float | None, *, alone: bool) -> Limits:
+        """Of one experiment that declared to need so much; `alone` on the machine, it has all that is there."""
+        limits = limits_of(self.config.settings, slots=1 if alone else self.slots)
+        if memory_gb is None:
+            return limits
+        return replace(limits, memory=max(int(memory_gb * 1e9), limits.memory if alone else 0))
+
+    async def command(
+        self, job: CommandJob, needs: Needs = _USUAL, *, alone: bool = False, begins: Callable[[], None] = lambda: None,
+    ) -> CommandOutcome:
+        """Run a command of a repository to its end, told when it begins. Raises `ExecutorError`."""
+        lease, usage = await self.leased(needs.gpus), Usage()
+        begins()
+        try:
+            return await run_command(job, config=self.config, meter=self.meter, lease=lease, usage=usage,
+                                     limits=self.limits(needs.memory_gb, alone=alone))
+        finally:
+            self.gpus.release(lease, usage.processes)
 
     def _attributed(self, script: Script, execution: Execution, asked: Session) -> Execution:
         """The execution once what it hands in was read off the answers that it cites."""
@@ -207,7 +215,7 @@ class Runner:
             script = await asyncio.to_thread(
                 lay_out, task, job, place, views=self.views, labels=self.collector.labels,
                 limit=settings.artifact_bytes)
-            execution = await self.execute(script, (target / ENTRY).read_text())
+            execution = await self.execute(script)
             if execution.failure is not None:
                 raise SubmissionRefused(f"the scorer of {task.scorer.dataset!r} failed: {execution.failure.message}")
             return await asyncio.to_thread(read_scores, task, target, seed=seed)
@@ -218,11 +226,6 @@ class Runner:
 def scoring_folder(config: KernelConfig) -> Path:
     """Where scorers work."""
     return config.cache.parent / "scoring"
-
-
-def source_of(script: Script) -> str:
-    """The text of the script's entry."""
-    return (script.folder / script.job.entry).read_text(encoding="utf-8", errors="replace")
 
 
 def _hopeless(failure: Failure | None) -> bool:

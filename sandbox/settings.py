@@ -39,6 +39,13 @@ class SandboxSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
+    executor: Literal["local", "ray"] = "local"
+    """Where experiments run: on this machine, or on those of a Ray cluster (docs/machines.md)."""
+    ray: str = ""
+    """Address of that cluster, HOST:PORT; flag --ray, which also sets the executor. This machine must be one of its."""
+    store: Path | None = None
+    """Folder in which datasets, models, packages and trees are kept once by their content; by default
+    ~/.cache/scientist/store. Of a cluster: the same path on each machine, a mount or local."""
     timeout: float = Field(default=3600.0, gt=0)
     """Seconds of wall clock that one experiment may take; its retry after a timeout gets half as much again."""
     grace: float = Field(default=2.0, ge=0)

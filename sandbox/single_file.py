@@ -17,6 +17,7 @@ from sandbox.datasets import Sources, files_of, materialise, registry
 from sandbox.errors import ExecutorError
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome
+from sandbox.opening import open_executor
 from sandbox.packages.of_run import RunPackages
 from sandbox.pretrained import pretrained_of, provide
 from sandbox.scorers import freeze, scorers_of
@@ -68,7 +69,7 @@ async def run_file(
         pretrained = {str(model): provide(model, around / "pretrained")
                       for model in pretrained_of(chosen.pretrained) if model.id in strings}
         packages = RunPackages(chosen).overlay()
-        executor = LocalExecutor(
+        executor = open_executor(
             1, around / "views", labels=around / "labels", settings=chosen, cache=around / "cache",
             pretrained=pretrained, secret=files_of(known), scorers=around / "scorers", subjects=subjects(around))
         executor.packages = packages

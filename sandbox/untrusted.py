@@ -59,7 +59,7 @@ def read_as(words: str, into: type[SandboxError] = BadFile, *more: type[Exceptio
 def open_regular(folder: Path, relative: str, limit: int) -> BufferedReader:
     """The open file. Raises `BadFile` where it is no plain file in the folder or holds more than `limit` bytes."""
     try:
-        file = os.fdopen(open_plain(_inside(folder, relative)), "rb")
+        file = os.fdopen(open_plain(inside(folder, relative)), "rb")
     except OSError as error:
         if of_machine(error):
             raise
@@ -86,7 +86,7 @@ def read_lines(folder: Path, relative: str, limit: int) -> list[bytes]:
 
 def names_in(folder: Path, relative: str, ending: str) -> list[str]:
     """Sorted names of that ending in a sub-folder, none where there is no such folder. Raises `BadFile`."""
-    place = _inside(folder, f"{relative}/x").parent
+    place = inside(folder, f"{relative}/x").parent
     if not place.is_dir():
         return []
     names = sorted(name for name in os.listdir(place) if name.endswith(ending) and not name.startswith("."))
@@ -98,7 +98,7 @@ def names_in(folder: Path, relative: str, ending: str) -> list[str]:
 
 def write_whole(folder: Path, relative: str, content: str | bytes) -> None:
     """Write a file whole or not at all; replaces whatever stands in its place. Raises `BadFile`, `OSError`."""
-    path = _inside(folder, relative)
+    path = inside(folder, relative)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -110,7 +110,7 @@ def write_whole(folder: Path, relative: str, content: str | bytes) -> None:
 
 def remove(folder: Path, relative: str) -> None:
     """Make sure that nothing stands there: a file, a folder or a link (not what it points to)."""
-    path = _inside(folder, relative)
+    path = inside(folder, relative)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -132,7 +132,7 @@ def disarm(folder: Path) -> None:
                 path.chmod(stat.S_IMODE(mode) & ~(stat.S_ISUID | stat.S_ISGID))
 
 
-def _inside(folder: Path, relative: str) -> Path:
+def inside(folder: Path, relative: str) -> Path:
     """The path below the folder. Raises `BadFile` where it leads out of it, by `..` or by a linked folder."""
     parts = Path(relative).parts
     if not parts or Path(relative).is_absolute() or ".." in parts:

@@ -22,6 +22,7 @@ import pytest
 
 from sandbox.collecting import CUT
 from sandbox.execution import Execution, Script
+from sandbox.places import KernelPlace
 from sandbox.running import Runner
 
 VARIABLE = "KEPT_EXECUTIONS"
@@ -39,20 +40,21 @@ def kept_executions() -> Generator[None]:
         return
     folder = Path(os.environ[VARIABLE])
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("execute", "execute_cell"):
-            patch.setattr(Runner, name, _keeping(folder, vars(Runner)[name]))
+        for runs in (Runner, KernelPlace):
+            patch.setattr(runs, "execute", _keeping(folder, vars(runs)["execute"]))
         yield
 
 
 def _keeping(folder: Path, execute: Callable[..., Awaitable[Execution]]) -> Callable[..., Awaitable[Execution]]:
     """The same, but for what was executed before."""
-    async def again(runner: Runner, script: Script, source: str, *rest: Any) -> Execution:
+    async def again(runs: Any, script: Script, *rest: Any, **more: Any) -> Execution:
         kept = folder / _key(script)
         async with _alone(kept.with_suffix(".lock")):
             if kept.is_dir():
+                more.get("begins", lambda: None)()
                 shutil.copytree(kept / "left", script.folder, dirs_exist_ok=True)
                 return pickle.loads((kept / "execution").read_bytes())
-            execution = await execute(runner, script, source, *rest)
+            execution = await execute(runs, script, *rest, **more)
             if execution.failure is None or execution.failure.kind not in (*CUT, "hopeless"):
                 _keep(kept, script.folder, execution)
             return execution

@@ -7,9 +7,9 @@ import re
 from agent.branch import Addition, make, origin_of
 from agent.budget import check_priced
 from agent.cli.checks import (
-    check_gpus,
     check_isolation,
     check_name,
+    check_places,
     check_taken_up,
     check_writable,
     default_name,
@@ -70,7 +70,7 @@ def branch(asked: Branch) -> int:
     check_taken_up(settings, flags, root)
     open_backend(settings.models)
     check_priced(settings)
-    check_gpus(settings)
+    check_places(settings)
     check_isolation(settings.sandbox)
     with runs_folder_removed_if_refused(root.parent):
         try:

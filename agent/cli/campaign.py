@@ -13,7 +13,7 @@ from rich.text import Text
 
 from agent import campaign as work
 from agent.campaign import QUEUE, STOP, Found, Runs, add, begin, files_in, ideas_in, keep_settings, slug
-from agent.cli.checks import check_gpus, check_parts, check_space, check_writable, ready_packages
+from agent.cli.checks import check_parts, check_places, check_space, check_writable, places_of, ready_packages
 from agent.cli.commands import Campaign, QueueAdd, QueueList
 from agent.cli.edge import DONE, FAILED, INTERRUPTED
 from agent.cli.ideate import MOST_IDEAS, topic_in
@@ -48,8 +48,6 @@ from record.lock import RunLockedError, hold, holder
 from record.nouns.frozen import Frozen
 from record.nouns.hypotheses import Decision
 from record.reading import RecordError, is_run, read_state
-from sandbox.gpu_leases import open_leases
-from sandbox.gpus import cuda_visible_devices
 
 
 class Verdict(Frozen):
@@ -98,7 +96,7 @@ def campaign(asked: Campaign) -> int:
     check_parts(settings)
     check_writable(asked.out, "--out")
     check_space(settings, asked.out)
-    check_gpus(settings)
+    check_places(settings)
     terms = terms_of(settings, parallel=asked.parallel, keep=asked.keep)
     ready_packages(settings.sandbox)
     begin(found, settings, terms, asked.out)
@@ -122,7 +120,7 @@ def terms_of(
     settings: Settings, *, parallel: int | None, keep: int | None = None, of: Literal["ideas", "tasks"] = "ideas",
 ) -> Terms:
     """What holds over all runs, of settings that are for one: caps, time where it is limited, and places at work."""
-    fit = open_leases(settings.sandbox, cuda_visible_devices()).capacity
+    fit = places_of(settings)
     slots = min(settings.search.num_workers, fit or settings.search.num_workers)
     limited = settings.time_limit != Settings().time_limit
     return Terms(of=of, parallel=parallel or slots, slots=slots, caps=amounts(settings.budget.model_dump()), keep=keep,

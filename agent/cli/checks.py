@@ -87,12 +87,33 @@ def check_template(name: str) -> None:
             asyncio.run(try_out(found))
 
 
-def check_gpus(settings: Settings) -> None:
-    """Refuse a GPU that is not there, and say where workers will wait for one. Raises `GpuError`."""
-    fit, workers = open_leases(settings.sandbox, cuda_visible_devices()).capacity, settings.search.num_workers
+def places_of(settings: Settings) -> int | None:
+    """Experiments that fit at a time on the GPUs, or on the cluster; None where nothing limits them.
+
+    Refuses what is not there. Raises `GpuError`, `ClusterError`.
+    """
+    if settings.sandbox.executor == "local":
+        return open_leases(settings.sandbox, cuda_visible_devices()).capacity
+    from sandbox.cluster.machines import machines_of, unlike  # what a run on one machine does without
+
+    machines = machines_of(settings.sandbox)
+    fit = sum(one.places for one in machines)
+    say(f"{len(machines)} machines of the Ray cluster at {settings.sandbox.ray}, with room for {fit} experiment(s)")
+    for warning in unlike(machines):
+        say(warning)
+    return fit
+
+
+def check_places(settings: Settings) -> None:
+    """Refuse a GPU or a cluster that is not there, and say where workers will wait for one.
+
+    Raises `GpuError`, `ClusterError`.
+    """
+    fit, workers = places_of(settings), settings.search.num_workers
     if fit is not None and fit < workers:
-        say(f"{workers} workers, but {fit} experiment(s) fit on the GPUs at a time: give more --gpus, fewer --workers, "
-            "or raise sandbox.slots_per_gpu")
+        where, more = ("the cluster", "add machines") if settings.sandbox.executor == "ray" else (
+            "the GPUs", "give more --gpus, raise sandbox.slots_per_gpu")
+        say(f"{workers} workers, but {fit} experiment(s) fit on {where} at a time: {more}, or give fewer --workers")
 
 
 def check_writable(runs: Path, option: str = "--runs") -> None:

@@ -150,6 +150,16 @@ class Prefetch(Command, to=app, work="agent.cli.prefetch:prefetch", settings=("a
     config: Config = None
 
 
+class Store(Command, to=app, work="agent.cli.store:store", settings=("assignments",)):
+    """Show what runs have in common on this machine, and prune it. Datasets, pretrained models and packages."""
+
+    prune: Annotated[bool, Option("--prune", help="Remove what was not used for --unused.")] = False
+    unused: Annotated[str, Option(metavar="TIME", help="With --prune: such as 30d, 12h or 0s.")] = "30d"
+    check: Annotated[bool, Option("--check", help="Compare everything with the hash that it is named by.")] = False
+    config: Config = None
+    json: AsJson = False
+
+
 class Doctor(Command, to=app, work="agent.cli.doctor:doctor", settings=MODEL):
     """Check whether this machine can do a run. With --model, the model is checked too, by a few small questions."""
 

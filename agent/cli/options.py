@@ -33,6 +33,8 @@ SETTINGS: dict[str, tuple[Any, str]] = {
     "workers": _setting("search.num_workers", int | None, "Experiments that run at the same time."),
     "gpus": _setting("sandbox.gpus", str | None, "GPUs to use, such as 0,1: indices within CUDA_VISIBLE_DEVICES, or "
                      "UUIDs; sets sandbox.device to cuda."),
+    "ray": _setting("sandbox.ray", str | None, "Run experiments on the machines of this Ray cluster "
+                    "(docs/machines.md).", metavar="HOST:PORT"),
     "time_limit": _setting("time_limit", str | None, "Time limit of the whole run, such as 12h, 90m or 45s."),
     "budget_usd": _setting("budget.usd", float | None, "Most USD that model calls may cost; never exceeded."),
     "budget_tokens": _setting("budget.tokens", int | None, "Most tokens of prompts and answers; never exceeded."),
@@ -78,7 +80,7 @@ SETTINGS: dict[str, tuple[Any, str]] = {
 """Parameter -> its option and its setting. They win over `assignments` (--set), which names settings of its own."""
 BUDGET = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
 MODEL = ("model", "base_url", "assignments")
-RUN = (*MODEL, "workers", "gpus", *BUDGET)
+RUN = (*MODEL, "workers", "gpus", "ray", *BUDGET)
 CODE = ("code", "command", "metric", "direction", "test_metric", "predictions", "truth", "expect", "hide", "frozen",
         "python", "mount", "env", "resume_command", "dirty")
 
@@ -109,6 +111,8 @@ class Command:
                     SETTINGS[name][1]: value for name, value in used.items()}
                 if "gpus" in used:
                     values["flags"]["sandbox.device"] = "cuda"
+                if "ray" in used:
+                    values["flags"]["sandbox.executor"] = "ray"
             asked, (module, function) = cls(), work.split(":")
             vars(asked).update(values)
             return getattr(import_module(module), function)(asked)

@@ -32,6 +32,7 @@ from record.folder import RunFolder
 from record.machine import unlike as machines_unlike
 from sandbox.datasets import files_of
 from sandbox.executor import LocalExecutor
+from sandbox.opening import open_executor
 from sandbox.packages.of_run import again
 from sandbox.packages.store import Overlay
 from stages.evidence.agreement import Number, Reproduction
@@ -72,7 +73,7 @@ async def _reproduced(
     try:
         datasets = await asyncio.to_thread(lay_out_data, state, run, copy, sources)
         await asyncio.to_thread(copy_exchanges, run.root, scratch)
-        executor = LocalExecutor(
+        executor = open_executor(
             settings.search.num_workers, copy.views, labels=copy.labels, settings=settings.sandbox,
             cache=copy.cache, pretrained=provided(settings, run if has_pretrained else copy, state),
             secret=(*files_of(sources), run.labels), scorers=copy.scorers,

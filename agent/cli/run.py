@@ -15,10 +15,10 @@ from agent.budget import check_priced, models_of
 from agent.cli import campaign
 from agent.cli.checks import (
     check,
-    check_gpus,
     check_isolation,
     check_name,
     check_parts,
+    check_places,
     check_taken_up,
     default_name,
     ready_packages,
@@ -102,7 +102,7 @@ def run(asked: Run) -> int:
         settings = override(settings.model_dump(mode="json"), search_of(plan))
     if asked.dry_run:
         return show_plan(chosen, settings, plan=plan, out=asked.out, json=asked.json)
-    check_gpus(settings)
+    check_places(settings)
     ready_packages(settings.sandbox)
     for model in pretrained_of(settings.sandbox.pretrained):
         fetch(model)
@@ -135,7 +135,7 @@ def resume(asked: Resume) -> int:
     scorers = RunFolder(run).scorers
     copy_frozen(state.scorers, scorers, scorers)
     if state.phase != "done":  # otherwise nothing is executed any more, and the run may come from another machine
-        check_gpus(settings)
+        check_places(settings)
         check_isolation(settings.sandbox)
         if state.data_plan is not None and (lacking := unmet(state.data_plan, room_here(settings.sandbox))):
             raise WrongUse("; ".join(lacking))

@@ -2,8 +2,8 @@
 
 Kept: a folder is made beside and renamed when it is whole; two runs at once make it once; whoever takes it checks every
 file against the hash that it was made with, and makes it anew where one differs. Under isolation experiments cannot
-write to it; without, they are asked not to, by its permissions. Not kept: room; what no run uses any more stays, and
-may be deleted while none is at work.
+write to it; without, they are asked not to, by its permissions. Not kept: room; what no run uses any more stays until
+`scientist store --prune`, and may be removed while none is at work.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import hashlib
 import json
 import os
 import platform
-import shutil
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -35,6 +34,7 @@ from sandbox.packages.sources import build, fetch, install_tools, tools_for
 from sandbox.packages.uv import NoAnswer, Uv, uv_for
 from sandbox.packages.wanted import Wanted, wanted_of
 from sandbox.settings import SandboxSettings
+from sandbox.store import remove_tree
 
 POLL = 0.1
 """Seconds between looks whether another run has made a folder."""
@@ -118,6 +118,7 @@ def provide(found: Found, settings: SandboxSettings) -> Overlay:
                 shared = _whole(place)
                 if not shared:
                     _make(lock, place, settings)
+                os.utime(place / "facts.json")
         except OSError as error:
             raise _unwritable(error) from None
         folder, facts = place / "packages", json.loads((place / "facts.json").read_text())
@@ -129,10 +130,17 @@ def provide(found: Found, settings: SandboxSettings) -> Overlay:
         seconds=round(found.seconds + time.monotonic() - began, 2), shared=shared))
 
 
+def folders() -> Iterator[tuple[Path, int, float]]:
+    """Each folder of installed packages, with its bytes and when it was last taken (seconds since 1970)."""
+    for facts in store().glob("*/facts.json"):
+        with suppress(OSError, ValueError, KeyError):
+            yield facts.parent, int(json.loads(facts.read_text())["bytes"]), facts.stat().st_mtime
+
+
 def _make(lock: Lock, place: Path, settings: SandboxSettings) -> None:
     part = place.with_name(f".{place.name}.part")
     for old in (part, place):
-        _remove(old)
+        remove_tree(old)
     part.mkdir(parents=True)
     common = ("pip", "install", "--target", str(part / "packages"), "--no-deps", "--link-mode", "copy",
               "--compile-bytecode")
@@ -145,7 +153,7 @@ def _make(lock: Lock, place: Path, settings: SandboxSettings) -> None:
             if wheels := [str(_wheel_of(uv, lock, pin.name, settings)) for pin in lock.sources]:
                 uv.ask(*common, "--no-index", *wheels)
     except PackageError as error:
-        _remove(part)
+        remove_tree(part)
         names = ", ".join(f"{name} {version}" for name, version in lock.packages.items())
         if isinstance(error, NoAnswer):
             raise NoAnswer(f"an index does not answer, and {names} {'are' if len(lock.packages) > 1 else 'is'} not in "
@@ -211,13 +219,6 @@ def _files(folder: Path) -> str:
     """One hash over names and bytes of all files."""
     return _digest([[str(path.relative_to(folder)), sha256(path)]
                     for path in sorted(folder.rglob("*")) if path.is_file()])
-
-
-def _remove(folder: Path) -> None:
-    for path in (folder, *folder.rglob("*")):
-        if path.is_dir() and not path.is_symlink():
-            path.chmod(0o755)
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -22,12 +22,9 @@ from record.nouns.nodes import Failure
 from record.repository_source import OUT, arm_in, code_in, command_line
 from sandbox.cells import Ran, Schedule
 from sandbox.errors import RepositoryError, SubmissionRefused
-from sandbox.gpu_leases import Lease
-from sandbox.isolation.limits import limits_of
 from sandbox.job import MEASUREMENTS, CellOutcome, Job
-from sandbox.monitor import Usage
 from sandbox.output import TAIL_CHARS, LiveOutput
-from sandbox.repository.command import CommandJob, CommandOutcome, run_command
+from sandbox.repository.command import CommandJob, CommandOutcome
 from sandbox.repository.curves import curves_of
 from sandbox.repository.environment import Environment
 from sandbox.repository.hiding import Hidden
@@ -116,10 +113,10 @@ class CommandWorker:
         argv = command_line(code.command, cell.seed, code.words(arm, cell, self.job.settings.get(cell, {})),
                             device=self.repository.device)
         began = time.time()
-        ran = await self._run(CommandJob(
+        ran = await self.runner.command(CommandJob(
             name=f"{self.job.name} {cell.name}", folder=place, argv=tuple(argv), env=code.command.env, timeout=limit,
             ground=self.repository.environment.ground, readable=(kept,), resume=self.repository.resume),
-            cell, schedule)
+            schedule.needs(cell), alone=self.alone, begins=lambda: schedule.begun(cell))
         left = _Left(ran, place, folder, began)
         if predictions:
             return await asyncio.to_thread(self._scored, cell, metrics[0].place, left)
@@ -127,20 +124,6 @@ class CommandWorker:
             read_metric, metric, place, ran.stdout, scale=code.command.scale, stale=old, since=began - 2)
             for metric, old in zip(metrics, stale, strict=True)]
         return await asyncio.to_thread(self._kept, cell, code.name, left, readings)
-
-    async def _run(self, job: CommandJob, cell: Cell, schedule: Schedule) -> CommandOutcome:
-        lease = await self.runner.leased(schedule.needs(cell).gpus) if self.runner.gpus.devices else Lease()
-        usage = Usage()
-        schedule.begun(cell)
-        limits = limits_of(self.runner.config.settings, slots=1 if self.alone else self.runner.slots)
-        if (memory := schedule.needs(cell).memory_gb) is not None:
-            limits = replace(limits, memory=max(int(memory * 1e9), limits.memory if self.alone else 0))
-        try:
-            return await run_command(job, config=self.runner.config, meter=self.runner.meter, lease=lease,
-                                     limits=limits, usage=usage)
-        finally:
-            if lease.devices:
-                self.runner.gpus.release(lease, usage.processes)
 
     def _scored(self, cell: Cell, predictions: str, left: _Left) -> CellOutcome:
         """What its predictions come to, those of the test sealed. What it printed does not tell their scores."""

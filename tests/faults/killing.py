@@ -3,7 +3,8 @@
     python -m tests.faults.killing RUN URL NOTED [KIND,KIND...]
 
 starts or resumes the run, and kills itself (SIGKILL) right after the first event of one of the kinds. What it begins to
-execute of cells it notes beside the run, in `RUN.begun`, which is none of the record.
+execute of cells it notes beside the run, in `RUN.begun`, which is none of the record. With STUDY_ON_RAY in the
+environment cells run on that cluster, and notes begin with the time.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from record.events.searching import CellExecuted, Executed
 from record.fold.state import RunState
 from record.reading import is_run, read_events, read_state
 from sandbox import running
+from sandbox.cluster import remote
+from sandbox.cluster.messages import News
 from sandbox.execution import Execution, Script, execute
 from sandbox.kernels import Kernel
 from tests.faults.served import noted_of, resume, served_settings, start
@@ -174,6 +177,24 @@ def noting_cells(notes: Path) -> Generator[None]:
         running.execute = execute
 
 
+@contextmanager
+def noting_remote_cells(notes: Path) -> Generator[None]:
+    """While inside, each execution of a cell on a cluster begins with such a line, and the time before it."""
+    hear = remote.Listener.hear
+
+    async def noted(self: remote.Listener, news: News, begun: bool) -> str:
+        if news.begun and not begun:
+            with notes.open("a") as file:
+                file.write(f"{time.time()} {self.name}\n")
+        return await hear(self, news, begun)
+
+    remote.Listener.hear = noted
+    try:
+        yield
+    finally:
+        remote.Listener.hear = hear
+
+
 def main(run: str, url: str, noted: str, kinds: str = "") -> int:
     """One process of a run that may kill itself."""
     folder, fatal = Path(run), kinds.split(",") if kinds else []
@@ -182,11 +203,20 @@ def main(run: str, url: str, noted: str, kinds: str = "") -> int:
         if event.type in fatal:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    until = {"until": os.environ["STUDY_UNTIL"]} if os.environ.get("STUDY_UNTIL") else {}
+    if (cluster := os.environ.get("STUDY_ON_RAY")) is not None:
+        changes: dict[str, Any] = {"sandbox__executor": "ray", "sandbox__ray": cluster,
+                                   "sandbox__store": os.environ["STUDY_STORE"], **until}
+        with noting_remote_cells(notes_of(folder)):
+            if is_run(folder) and read_events(folder / "run.db"):
+                return resume(folder, Path(noted), listen, **changes)
+            shutil.rmtree(folder, ignore_errors=True)
+            return start(folder.parent, folder.name, served_settings(url, **changes), Path(noted), listen)
     with kept_executions(), noting_cells(notes_of(folder)):
         if is_run(folder) and read_events(folder / "run.db"):
             return resume(folder, Path(noted), listen)
         shutil.rmtree(folder, ignore_errors=True)  # killed before it began
-        return start(folder.parent, folder.name, served_settings(url), Path(noted), listen)
+        return start(folder.parent, folder.name, served_settings(url, **until), Path(noted), listen)
 
 
 if __name__ == "__main__":

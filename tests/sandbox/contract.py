@@ -38,6 +38,9 @@ def job(folder: Path, code: str, seed: int = 0) -> Job:
 class ExecutorContract:
     """Run over an implementation by a subclass that makes it."""
 
+    patience = 10.0
+    """Seconds for what begins, or ends, soon."""
+
     def make(self, slots: int, store: Store) -> Executor:
         """An executor that looks every `WATCH_SECONDS` at what it runs. The test closes it."""
         raise NotImplementedError
@@ -73,7 +76,7 @@ class ExecutorContract:
     async def test_the_time_limit_is_a_failure(self, store: Store, tmp_path: Path) -> None:
         outcome = await self.outcome(replace(job(tmp_path / "a", SLOW), timeout=0.3), store)
         assert outcome.failure is not None and outcome.failure.kind == "timeout"
-        assert outcome.seconds < 10
+        assert outcome.seconds < self.patience
 
     async def test_inputs_are_given(self, store: Store, tmp_path: Path) -> None:
         given = tmp_path / "n1"
@@ -98,11 +101,11 @@ class ExecutorContract:
         running: set[str] = set()
         tasks = [asyncio.create_task(executor.run(replace(job(tmp_path / name, SLOW), watch=_notes(name, running))))
                  for name in "abc"]
-        assert await asyncio.to_thread(eventually, lambda: len(running) == 2, 10.0)
+        assert await asyncio.to_thread(eventually, lambda: len(running) == 2, self.patience)
         await asyncio.sleep(0.3)
         assert running == {"a", "b"}
         tasks[0].cancel()
-        assert await asyncio.to_thread(eventually, lambda: "c" in running, 10.0)
+        assert await asyncio.to_thread(eventually, lambda: "c" in running, self.patience)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -128,7 +131,7 @@ class ExecutorContract:
         running: set[str] = set()
         slow = asyncio.create_task(executor.run(
             replace(job(tmp_path / "slow", SLOW), watch=_notes("slow", running))))
-        assert await asyncio.to_thread(eventually, lambda: bool(running), 10.0)
+        assert await asyncio.to_thread(eventually, lambda: bool(running), self.patience)
         alone = asyncio.create_task(executor.run(replace(job(tmp_path / "alone", TINY), alone=True)))
         later = asyncio.create_task(executor.run(job(tmp_path / "later", TINY)))
         done, _ = await asyncio.wait({alone, later}, timeout=0.3)
@@ -148,10 +151,10 @@ class ExecutorContract:
         executor = self.make(1, store)
         running: set[str] = set()
         task = asyncio.create_task(executor.run(replace(job(tmp_path / "a", SLOW), watch=_notes("a", running))))
-        assert await asyncio.to_thread(eventually, lambda: bool(running), 10.0)
+        assert await asyncio.to_thread(eventually, lambda: bool(running), self.patience)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 10.0)
+            await asyncio.wait_for(task, self.patience)
         assert (await executor.run(job(tmp_path / "b", TINY))).measurements
         await executor.close()
 

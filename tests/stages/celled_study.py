@@ -12,10 +12,12 @@ from models.roles.figures import FigureScript, FiguresInputs, PlotInputs, Plots
 from models.scripted import ScriptedModel
 from record.nouns.data import Arm, Level
 from record.nouns.tuning import Hyperparameter, Tuning
+from tests.claimed import claimed
 from tests.programs import whole
 from tests.stages import small_study
 
 PLAN = small_study.PLAN.model_copy(update={
+    "hypotheses": claimed("shrunk", "plain", higher=False, level="low"),
     "factor": "noise", "levels": tuple(Level(name=name) for name in ("low", "high")),
     "arms": tuple(Arm(name=name, role="baseline" if name == "plain" else "method")
                   for name in ("plain", "shrunk", "moved")),

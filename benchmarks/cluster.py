@@ -1,0 +1,307 @@
+"""What a Ray cluster costs and keeps, beside local slots: the same study, sleeping cells against the bound, and kills.
+
+    python -m benchmarks.cluster [--only same,cells,kills] [--kills N] [--seed N] [--out FILE]
+
+The clusters are node processes on this machine. `cells`: jobs of cells that sleep, with local slots and on the cluster
+in turn: the wall clock of 200 of 1 s over 8 workers as a multiple of its bound (200 / 8 s), and what a cell takes
+beyond its own seconds with one worker. `same`: the small study of cells, whole, both ways: tree, numbers and LaTeX.
+`kills`: it again, while a worker, a machine or the head (with the run's own process) is killed with -9 amid a cell,
+each chosen at random; then only what was in flight may have begun again. Prints one JSON object; exit code 1 where a
+promise is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from record.claims.means import paper_claims
+from record.events.searching import CellExecuted
+from record.nouns.cells import Cell
+from record.reading import is_run, read_events, read_state
+from sandbox.datasets import materialise
+from sandbox.job import Job
+from sandbox.opening import open_executor
+from sandbox.settings import SandboxSettings
+from tests.faults.killing import ROOT, notes_of
+from tests.faults.same import latex, tree
+from tests.faults.served import studying
+from tests.models.openai_server import OpenAIServer
+from tests.ray_cluster import RayCluster, places_of, started
+from tests.stages.celled_study import celled_model
+
+WORKERS, CELLS = 8, 200
+LONGEST = 3600.0
+"""Seconds that the study may take."""
+SLEEPING = """
+import time
+import lab
+
+def run(cell):
+    time.sleep({seconds})
+    lab.result("one", 1.0, condition=cell.condition, dataset=cell.dataset)
+
+lab.measure(run)
+"""
+
+
+# --- cells ------------------------------------------------------------------------------------------------------------
+
+
+async def slept(place: Path, settings: SandboxSettings, *, slots: int, count: int, seconds: float) -> dict[str, float]:
+    """One job of cells that sleep: wall clock, and beyond the sleep for each cell and worker."""
+    executor = open_executor(slots, place / "views", settings=settings, labels=place / "labels", cache=place / "cache")
+    cells = tuple(Cell(dataset="digits", arm="only", level=f"l{n}") for n in range(count))
+    try:
+        began = time.monotonic()
+        outcome = await executor.run(Job(
+            "cells", place / "job", {"experiment.py": SLEEPING.format(seconds=seconds)}, cells=cells,
+            datasets=("digits",), expected=dict.fromkeys(cells, seconds), timeout=LONGEST))
+        wall = time.monotonic() - began
+    finally:
+        await executor.close()
+    assert all(one.outcome == "measured" for one in outcome.cells), outcome
+    bound = count * seconds / slots
+    return {"wall": wall, "bound": bound, "to_bound": wall / bound if bound else 0.0,
+            "beyond_a_cell": (wall - bound) * slots / count, "code": sum(one.seconds for one in outcome.cells)}
+
+
+def cells(cluster: RayCluster, count: int) -> dict[str, Any]:
+    """Sleeping cells with local slots and on the cluster."""
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        materialise("digits", views=place / "views", labels=place / "labels", seed=1)
+        local = SandboxSettings(pool=0)
+        remote = local.model_copy(update={"executor": "ray", "ray": cluster.address, "store": place / "store"})
+        for words, settings in (("local", local), ("ray", remote)):
+            found[words] = {
+                "over_workers": asyncio.run(slept(place, settings, slots=WORKERS, count=count, seconds=1.0)),
+                "one_by_one": asyncio.run(slept(place, settings, slots=1, count=40, seconds=0.05))}
+    local_, ray_ = (found[words]["one_by_one"]["beyond_a_cell"] for words in ("local", "ray"))
+    walls = [found[words]["over_workers"]["wall"] for words in ("local", "ray")]
+    return found | {"cells": count, "workers": WORKERS, "ray_beyond_local_a_cell": ray_ - local_,
+                    "ray_to_local_wall": walls[1] / walls[0]}
+
+
+# --- a study ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Study:
+    """The small study of cells in a process of its own."""
+
+    run: Path
+    server: OpenAIServer
+    noted: Path
+    child: subprocess.Popen[bytes] | None = None
+
+    def begin(self, cluster: RayCluster | None) -> None:
+        """Start it, or take it up."""
+        more = {} if cluster is None else cluster.variables | {
+            "STUDY_ON_RAY": cluster.address, "STUDY_STORE": str(self.run.parent / "store")}
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.killing", str(self.run), self.server.url, str(self.noted)], cwd=ROOT,
+            start_new_session=True, env=os.environ | more)
+
+    def kill(self) -> None:
+        """With -9."""
+        assert self.child is not None
+        with suppress(ProcessLookupError):
+            os.killpg(self.child.pid, signal.SIGKILL)
+        self.child.wait(30)
+
+    def end(self) -> int:
+        """Its exit code, once it ended by itself."""
+        assert self.child is not None
+        return self.child.wait(LONGEST)
+
+    def begun(self) -> list[tuple[float, str]]:
+        """When each execution of a cell for a node began, as `NODE CELL`."""
+        notes = notes_of(self.run)
+        found = re.findall(r"^([\d.]+) (n\d+)/\d+( .+)$", notes.read_text(), re.M) if notes.exists() else []
+        return [(float(at), node + cell) for at, node, cell in found]
+
+    def committed(self) -> list[tuple[float, str, str]]:
+        """When each was committed, and its id."""
+        if not is_run(self.run):
+            return []
+        return [(at, f"{one.node} {one.run.cell.name}", one.run.id) for one, at in read_events(self.run / "run.db")
+                if isinstance(one, CellExecuted)]
+
+
+def studies(kills: int, seed: int) -> dict[str, Any]:
+    """The study with local slots, on a cluster, and on one under kills, side by side: what else the machine does costs
+    all of them."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with OpenAIServer(studying(folder / "noted", model=celled_model)) as server, ThreadPoolExecutor(3) as threads:
+            local = threads.submit(whole, folder / "local", server, False)
+            ray = threads.submit(whole, folder / "ray", server, True)
+            runs = killed(folder, server, kills, seed) if kills else []
+            both = {"local": local.result(), "ray": ray.result()}
+        found: dict[str, Any] = {"same": compared(folder / "local", folder / "ray") | both | {
+            "ray_to_local": both["ray"]["seconds"] / both["local"]["seconds"]}}
+        if kills:
+            found["kills"] = {"seed": seed, "kills": sum(sum(one["kills"].values()) for one in runs), "runs": [
+                one | compared(folder / "local", folder / one["run"]) for one in runs]}
+        return found
+
+
+def whole(run: Path, server: OpenAIServer, on_ray: bool) -> dict[str, float]:
+    """The study to its end: seconds, and cells that were executed."""
+    study, cluster = Study(run, server, run.parent / "noted"), started(2) if on_ray else None
+    try:
+        began = time.monotonic()
+        study.begin(cluster)
+        code = study.end()
+        assert code in (0, 130 if os.environ["STUDY_UNTIL"] else 0), f"{run.name}: exit code {code}"
+        return {"seconds": time.monotonic() - began, "cells": len(study.committed())}
+    finally:
+        if cluster is not None:
+            cluster.end()
+
+
+def compared(one: Path, other: Path) -> dict[str, bool]:
+    """What two runs have in common."""
+    first, second = read_state(one), read_state(other)
+    return {"same_tree_and_numbers": tree(first) == tree(second),
+            "same_claims": paper_claims(first) == paper_claims(second), "same_latex": latex(one) == latex(other)}
+
+
+# --- kills ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Killer:
+    """Kills a part of what works on a study, again and again."""
+
+    study: Study
+    cluster: RayCluster
+    rng: random.Random
+    within: float
+    """Seconds after the beginning of a cell in which a kill comes."""
+    kills: Counter[str] = field(default_factory=Counter[str])
+
+    def kill(self) -> bool:
+        """Wait for a cell to begin, and kill something; whether the study was still at work."""
+        before = len(self.study.begun())
+        if not self._until(lambda: len(self.study.begun()) > before):
+            return False
+        time.sleep(self.rng.uniform(0, self.within))
+        kind = self.rng.choice(("worker", "machine", "head"))
+        {"worker": self._worker, "machine": self._machine, "head": self._head}[kind]()
+        self.kills[kind] += 1
+        return True
+
+    def _until(self, holds: Callable[[], bool]) -> bool:
+        until = time.monotonic() + 600
+        assert self.study.child is not None
+        while self.study.child.poll() is None and time.monotonic() < until:
+            if holds():
+                return True
+            time.sleep(0.02)
+        return False
+
+    def _worker(self) -> None:
+        if places := places_of(self.cluster):
+            with suppress(psutil.Error):
+                self.rng.choice(places).kill()
+
+    def _machine(self) -> None:
+        if others := self.cluster.alive[1:]:
+            self.rng.choice(others).kill()
+        self.cluster.add()
+
+    def _head(self) -> None:
+        self.study.kill()
+        self.cluster.end()
+        self.cluster = started(2)
+        self.study.begin(self.cluster)
+
+
+def killed(folder: Path, server: OpenAIServer, count: int, seed: int) -> list[dict[str, Any]]:
+    """The study under so many kills, in as many runs as that takes; each is taken to its end."""
+    rng, runs = random.Random(seed), list[dict[str, Any]]()
+    while (left := count - sum(sum(one["kills"].values()) for one in runs)) > 0:
+        study = Study(folder / f"killed{len(runs) + 1}", server, folder / "noted")
+        killer = Killer(study, started(2), rng, within=1.0)
+        study.begin(killer.cluster)
+        try:
+            for _ in range(left):
+                if not killer.kill():
+                    break
+                print(f"{study.run.name}: {dict(killer.kills)}", file=sys.stderr, flush=True)
+            code = study.end()
+        finally:
+            study.kill()
+            killer.cluster.end()
+        runs.append(_lost(study) | {"run": study.run.name, "kills": dict(killer.kills), "exit": code})
+        assert killer.kills, "nothing was killed"
+    return runs
+
+
+def _lost(study: Study) -> dict[str, Any]:
+    """What kills cost, in executions of cells."""
+    begun, committed = study.begun(), study.committed()
+    when = {name: at for at, name, _ in committed}
+    return {"begun": len(begun), "committed": len(committed), "lost_in_flight": len(begun) - len(committed),
+            "begun_again_after_commit": [name for at, name in begun if name in when and at > when[name]],
+            "committed_twice": len(committed) - len({one for _, _, one in committed})}
+
+
+def kept(found: dict[str, Any]) -> bool:
+    """Whether every promise was kept."""
+    studies = [*found.get("kills", {}).get("runs", ()), *([found["same"]] if "same" in found else [])]
+    return all(one["same_tree_and_numbers"] and one["same_claims"] and one["same_latex"]
+               and not one.get("begun_again_after_commit") and not one.get("committed_twice")
+               and one.get("exit", 0) in (0, 130 if found["until"] else 0) for one in studies)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="cells,same,kills")
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--cells", type=int, default=CELLS)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--until", default="", help="studies stop after this stage, without a paper")
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args()
+    chosen, found = asked.only.split(","), dict[str, Any]()
+    if "cells" in chosen:
+        cluster = started(2, cpus=WORKERS // 2)
+        try:
+            found["cells"] = cells(cluster, asked.cells)
+        finally:
+            cluster.end()
+    if {"same", "kills"} & {*chosen}:
+        os.environ["STUDY_UNTIL"] = asked.until
+        found |= studies(asked.kills if "kills" in chosen else 0, asked.seed) | {"until": asked.until}
+    found["kept"] = kept(found)
+    text = json.dumps(found, indent=1)
+    print(text)
+    if asked.out is not None:
+        asked.out.write_text(text)
+    return 0 if found["kept"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""What runs and machines have in common, kept once by its content: datasets as experiments see them, pretrained models,
+packages, trees of repositories. An entry is a folder named by the hash of what it holds, made beside and renamed whole.
+
+Kept: what is handed out is what the name says, checked when it is made; runs share files by hard links, so that pruning
+takes nothing from a run. Not kept: room, until somebody prunes; links where run and store lie on different
+filesystems (there the run has a copy); that nobody who may write to the store changes a file later (`check` finds it).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from record.folder import RunFolder, sha256, write_file
+from sandbox.errors import ExecutorError
+
+KEY = 64
+"""Characters of a key."""
+
+
+def default_root() -> Path:
+    """Below the user's cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "scientist" / "store"
+
+
+def key_of(path: Path) -> str:
+    """The hash of a file or folder: of the names, bytes, links and permissions to run of all that is in it."""
+    digest = hashlib.sha256()
+    for name, file in _files(path):
+        held = os.readlink(file) if file.is_symlink() else f"{sha256(file)} {int(os.access(file, os.X_OK))}"
+        digest.update(f"{name}\0{held}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the store tells of one thing in it."""
+
+    key: str
+    kind: str
+    name: str
+    bytes: int
+    used: float
+    """Seconds since 1970, when it was last handed out."""
+    shared: bool
+    """Whether a run links to it."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """Entries below `root`. Methods raise `ExecutorError` where it cannot be written to."""
+
+    root: Path
+
+    def find(self, key: str) -> Path | None:
+        """The file or folder of a key, which counts as used now."""
+        with suppress(OSError):
+            os.utime(self.root / key / "about.json")
+            return self._content(key)
+        return None
+
+    def keep(self, path: Path, kind: str, name: str) -> str:
+        """The key of a file or folder, which is in the store then: by links where that can be, else by a copy."""
+        key = key_of(path)
+        if self.find(key) is None:
+            self._make(key, path, kind, name)
+        return key
+
+    def share(self, path: Path, kind: str, name: str) -> None:
+        """Have a file or folder of a run in the store, and the run's own files be links to it, where that can be."""
+        content = self.find(self.keep(path, kind, name))
+        assert content is not None
+        for relative, file in _files(path):
+            ours = content / relative if path.is_dir() else content
+            if not file.is_symlink() and not os.path.samefile(file, ours):
+                with suppress(OSError):  # another filesystem: the run keeps its copy
+                    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+                    os.link(ours, part)
+                    os.replace(part, file)
+
+    def entries(self) -> Iterator[Entry]:
+        """All that there is, in no order."""
+        for about in self.root.glob("*/about.json"):
+            with suppress(OSError, ValueError, KeyError):
+                told = json.loads(about.read_text())
+                content = self._content(about.parent.name)
+                yield Entry(about.parent.name, told["kind"], told["name"], told["bytes"], about.stat().st_mtime,
+                            any(file.lstat().st_nlink > 1 for _, file in _files(content)))
+
+    def check(self) -> list[Entry]:
+        """Those that do not hold what their name says."""
+        return [one for one in self.entries() if key_of(self._content(one.key)) != one.key]
+
+    def prune(self, *, unused: float, now: float | None = None) -> list[Entry]:
+        """Remove what was not used for so many seconds, and what was never finished; what went."""
+        since = (time.time() if now is None else now) - unused
+        gone = [one for one in self.entries() if one.used <= since]
+        for one in gone:
+            remove_tree(self.root / one.key)
+        for part in self.root.glob(".part-*"):
+            if part.stat().st_mtime <= since:
+                remove_tree(part)
+        return gone
+
+    def _content(self, key: str) -> Path:
+        return self.root / key / "content"
+
+    def _make(self, key: str, path: Path, kind: str, name: str) -> None:
+        """Raises `ExecutorError`."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            part = Path(tempfile.mkdtemp(prefix=".part-", dir=self.root))
+            try:
+                link_or_copy(path, part / "content")
+                self.finish(part, key, kind, name)
+            finally:
+                remove_tree(part)
+        except OSError as error:
+            raise ExecutorError(f"cannot write to the store {self.root}: {error.strerror}; free some room "
+                                "(scientist store --prune), or name another folder (sandbox.store)") from error
+
+    def finish(self, part: Path, key: str, kind: str, name: str) -> None:
+        """Make an entry of a folder that holds its `content`. Raises `ExecutorError` where that is not what the key
+        says, `OSError`."""
+        if key_of(part / "content") != key:
+            raise ExecutorError(f"{kind} {name!r} did not arrive in the store as it is: its hash is not {key[:12]}...")
+        size = sum(file.lstat().st_size for _, file in _files(part / "content"))
+        write_file(part / "about.json", json.dumps({"kind": kind, "name": name, "bytes": size}))
+        with suppress(OSError):  # somebody else was faster
+            os.rename(part, self.root / key)
+
+
+def share_run(run: RunFolder, store: Store) -> None:
+    """Have a run's views and pretrained models be links into the store; what is linked already is passed over."""
+    for path, kind in (*((one, "view") for one in run.views.glob("*.npz")),
+                       *((one, "pretrained") for one in run.pretrained.glob("*/files"))):
+        held = next((file for _, file in _files(path)), None)
+        if held is not None and held.stat().st_nlink == 1:
+            store.share(path, kind, path.stem if kind == "view" else path.parent.name)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder, also where its folders are not to be written to."""
+    for place, _, _ in os.walk(path):
+        with suppress(OSError):
+            os.chmod(place, 0o700)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _files(path: Path) -> Iterator[tuple[str, Path]]:
+    """Relative names and paths of all files and links, in order; of a file its own."""
+    if not path.is_dir():
+        yield "", path
+        return
+    for file in sorted(path.rglob("*")):
+        if file.is_symlink() or not file.is_dir():
+            yield str(file.relative_to(path)), file
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Link a file, or all files of a folder; copy where links cannot be."""
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True, copy_function=_link)
+    else:
+        _link(source, target)
+
+
+def _link(source: str | Path, target: str | Path) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(source, target, follow_symlinks=False)

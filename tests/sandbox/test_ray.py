@@ -1,0 +1,210 @@
+"""The contract of `Executor` over a real Ray cluster of two node processes, and what a cluster adds to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from record.nouns.cells import Cell
+from sandbox.cluster import machines, remote
+from sandbox.cluster.engine import forget
+from sandbox.cluster.executor import RayExecutor
+from sandbox.cluster.machines import machines_of
+from sandbox.errors import ClusterDown, ClusterError
+from sandbox.executor import LocalExecutor
+from sandbox.job import CellOutcome, Executor, Job
+from sandbox.settings import SandboxSettings
+from tests.ray_cluster import RayCluster, places_of, started
+from tests.sandbox.conftest import SETTINGS, Store
+from tests.sandbox.contract import ExecutorContract, job
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default"), pytest.mark.skipif(
+    find_spec("ray") is None, reason="needs Ray (make setup installs it)")]  # not imported before its variables are set
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    made = started(2)
+    yield made
+    forget()
+    made.end()
+
+
+def settings_for(cluster: RayCluster, store: Store) -> SandboxSettings:
+    return SETTINGS.model_copy(update={"executor": "ray", "ray": cluster.address, "store": store.cache / "store"})
+
+
+@pytest.mark.bench
+class TestRay(ExecutorContract):
+    patience = 60.0
+
+    @pytest.fixture(autouse=True)
+    def of_cluster(self, cluster: RayCluster) -> None:
+        self.cluster = cluster
+
+    def make(self, slots: int, store: Store) -> Executor:
+        return RayExecutor(slots, store.views, labels=store.labels, settings=settings_for(self.cluster, store),
+                           cache=store.cache)
+
+
+CELLS = """
+import os, socket, time
+import lab
+
+def run(cell):
+    time.sleep(SECONDS)
+    data = lab.data(cell.dataset)
+    lab.submit(split="validation", predictions=[cell.seed % 10] * len(data.validation.x))
+    print("pid", os.getpid())
+
+lab.measure(run)
+"""
+
+
+def celled(folder: Path, count: int, seconds: float, **more: Any) -> Job:
+    cells = tuple(Cell(dataset="digits", arm="only", level=f"l{n}", seed=n) for n in range(count))
+    return Job("cells", folder, {"experiment.py": CELLS.replace("SECONDS", str(seconds))}, datasets=("digits",),
+               cells=cells, expected=dict.fromkeys(cells, 5.0), timeout=600.0, **more)
+
+
+@pytest_asyncio.fixture
+async def executor(cluster: RayCluster, store: Store, tmp_path: Path) -> AsyncIterator[RayExecutor]:
+    made = RayExecutor(3, store.views, labels=store.labels, settings=settings_for(cluster, store),
+                       cache=tmp_path / "cache")
+    yield made
+    await made.close()
+
+
+class Took:
+    """A `Job.took` that notes what was committed, and calls something once so many were."""
+
+    def __init__(self, after: int = 10**9, then: Callable[[], None] = lambda: None) -> None:
+        self.cells: list[Cell] = []
+        self._after, self._then = after, then
+
+    async def __call__(self, cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
+        assert outcome.failure is None, outcome.failure
+        self.cells.append(cell)
+        if len(self.cells) == self._after:
+            await asyncio.to_thread(self._then)
+        return folder
+
+
+async def test_cells_measure_what_they_do_on_one_machine(
+    executor: RayExecutor, store: Store, tmp_path: Path,
+) -> None:
+    local = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=tmp_path / "local")
+    there, here = await executor.run(celled(tmp_path / "a", 6, 0.1)), await local.run(celled(tmp_path / "b", 6, 0.0))
+    await local.close()
+    assert there.measurements == here.measurements and len(there.measurements) > 5
+    assert [(one.cell, one.outcome) for one in there.cells] == [(one.cell, "measured") for one in here.cells]
+    assert (there.sealed, there.arrays) == (here.sealed, here.arrays)
+    assert executor.ground == local.ground
+    pids = set(re.findall(r"pid (\d+)", (tmp_path / "a" / "stdout.txt").read_text()))
+    assert len(pids) == 6, "each cell has a process of its own"
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize("what", ["worker", "machine"])
+async def test_what_vanishes_costs_its_cells_in_flight(
+    what: str, cluster: RayCluster, executor: RayExecutor, tmp_path: Path,
+) -> None:
+    def kill() -> None:
+        if what == "machine":
+            cluster.machines[-1].kill()
+        else:
+            for one in places_of(cluster)[:1]:
+                one.kill()
+
+    took = Took(after=2, then=kill)
+    outcome = await executor.run(celled(tmp_path / "a", 9, 0.5, took=took))
+    assert [one.outcome for one in outcome.cells] == ["measured"] * 9
+    assert sorted(took.cells, key=str) == sorted({*took.cells}, key=str) and len(took.cells) == 9
+    if what == "machine":
+        cluster.add()
+
+
+@pytest.mark.bench
+async def test_a_cell_that_ends_every_place_counts_as_what_did_it(
+    cluster: RayCluster, executor: RayExecutor, tmp_path: Path,
+) -> None:
+    ending = asyncio.create_task(_kill_all_places(cluster, remote.LOSSES))
+    outcome = await executor.run(job(tmp_path / "a", "import time\ntime.sleep(300)\n"))
+    ending.cancel()
+    assert outcome.failure is not None and outcome.failure.kind == "died"
+    assert "3 places on the cluster went away" in outcome.failure.message
+
+
+async def _kill_all_places(cluster: RayCluster, times: int) -> None:
+    for _ in range(times):
+        while not (found := places_of(cluster)):
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1.0)
+        for one in found:
+            one.kill()
+        await asyncio.sleep(1.0)
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"ray": "nowhere"}, "is not HOST:PORT"),
+    ({"ray": "127.0.0.1:9"}, "no Ray cluster answers at 127.0.0.1:9"),
+    ({"threads": 1000}, "has room for one cell, which takes 1000 processors"),
+    ({"gpus": ("0",)}, "Ray leases those of all"),
+])
+def test_a_cluster_that_cannot_be_used_is_refused(
+    change: dict[str, Any], words: str, cluster: RayCluster, store: Store,
+) -> None:
+    with pytest.raises(ClusterError, match=re.escape(words)):
+        machines_of(settings_for(cluster, store).model_copy(update=change))
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"version": "0123"}, "has another version of scientist (0123, here"),
+    ({"walls": "no bwrap"}, "cannot isolate experiments: no bwrap"),
+    ({"address": "8.8.8.8"}, "has a public address"),
+    ({"address": "10.0.0.1", "tokens": False}, "RAY_AUTH_MODE=token"),
+    ({"ground": '{"python": "3.12.1"}'}, "has another python (3.12.1, here"),
+    ({"places": 0}, "has room for one cell"),
+])
+def test_a_machine_that_cannot_be_used_is_refused(
+    change: dict[str, Any], words: str, cluster: RayCluster, store: Store,
+) -> None:
+    settings = settings_for(cluster, store)
+    with pytest.raises(ClusterError, match=re.escape(words)):
+        machines.checked(tuple(one.model_copy(update=change) for one in machines_of(settings)), settings)
+
+
+@pytest.mark.bench
+async def test_a_head_that_goes_away_is_an_outage(store: Store, tmp_path: Path) -> None:
+    """In a process of its own: Ray ends the process whose cluster is gone for a minute."""
+    code = (f"from tests.sandbox.test_ray import lose_the_head; lose_the_head({str(store.views)!r}, "
+            f"{str(store.labels)!r}, {str(tmp_path)!r})")
+    ran = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    assert ran.stdout.startswith("ClusterDown: the Ray cluster at 127."), ran.stdout + ran.stderr
+
+
+def lose_the_head(views: str, labels: str, folder: str) -> None:
+    cluster, place = started(1), Path(folder)
+    settings = SETTINGS.model_copy(update={"executor": "ray", "ray": cluster.address, "store": place / "store"})
+
+    async def run() -> None:
+        executor = RayExecutor(1, Path(views), labels=Path(labels), settings=settings, cache=place / "cache")
+        took = Took(after=1, then=cluster.machines[0].kill)
+        try:
+            await executor.run(celled(place / "a", 3, 0.5, took=took))
+        except ClusterDown as error:
+            print(f"{type(error).__name__}: {error}", flush=True)
+        os._exit(0)
+
+    asyncio.run(run())

@@ -1,0 +1,132 @@
+"""What runs share by its content: made once, linked, checked, pruned without taking anything from a run."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.cli import main
+from record.folder import RunFolder
+from sandbox.cluster.parcels import pack, unpack
+from sandbox.errors import ExecutorError
+from sandbox.store import Store, key_of, share_run
+from sandbox.untrusted import BadFile
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def run_with_data(root: Path, fill: int = 1) -> RunFolder:
+    run = RunFolder(root)
+    run.views.mkdir(parents=True)
+    np.savez(run.views / "digits.npz", x=np.full(1000, fill))
+    files = run.pretrained / "tiny--bert@v1" / "files"
+    files.mkdir(parents=True)
+    (files / "weights").write_bytes(b"w" * 5000)
+    return run
+
+
+def test_two_runs_have_one_copy(store: Store, tmp_path: Path) -> None:
+    runs = [run_with_data(tmp_path / name) for name in "ab"]
+    for run in (*runs, *runs):
+        share_run(run, store)
+    one, other = (run.views / "digits.npz" for run in runs)
+    assert one.samefile(other) and np.load(one)["x"].sum() == 1000
+    assert sorted((entry.kind, entry.name, entry.shared) for entry in store.entries()) == [
+        ("pretrained", "tiny--bert@v1", True), ("view", "digits", True)]
+    share_run(run_with_data(tmp_path / "c", fill=2), store)
+    assert len(list(store.entries())) == 3
+
+
+def test_pruning_takes_nothing_from_a_run(store: Store, tmp_path: Path) -> None:
+    run = run_with_data(tmp_path / "a")
+    share_run(run, store)
+    assert not store.prune(unused=60.0)
+    assert len(store.prune(unused=0.0)) == 2 and not list(store.entries())
+    assert np.load(run.views / "digits.npz")["x"].sum() == 1000
+
+
+def test_what_was_changed_is_found(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b"abc")
+    key = store.keep(tmp_path / "data", "view", "data")
+    assert store.keep(tmp_path / "data", "view", "again") == key and not store.check()
+    content = store.find(key)
+    assert content is not None
+    content.write_bytes(b"abd")
+    assert [one.key for one in store.check()] == [key]
+    assert store.find("0" * 64) is None
+
+
+def test_what_does_not_arrive_whole_is_refused(store: Store, tmp_path: Path) -> None:
+    part = tmp_path / "part"
+    (part / "content").mkdir(parents=True)
+    with pytest.raises(ExecutorError, match="did not arrive"):
+        store.finish(part, "0" * 64, "view", "data")
+
+
+def test_a_store_that_cannot_be_written_to_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ExecutorError, match=r"cannot write to the store .*sandbox\.store"):
+        Store(tmp_path / "file").keep(tmp_path / "file", "view", "x")
+
+
+@pytest.mark.parametrize("words", [["store"], ["store", "--check"], ["store", "--prune", "--unused", "0s"]])
+def test_the_command_shows_and_prunes(
+    words: list[str], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    share_run(run_with_data(tmp_path / "a"), store)
+    given = [*words, "--set", f"sandbox.store={store.root}", "--json"]
+    assert main(given) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["removed"]) == (2 if "--prune" in words else 0)
+    assert len(told["entries"]) == 2 - len(told["removed"])
+    assert main([*words, "--unused", "soon", "--set", f"sandbox.store={store.root}"]) == 2
+    assert "--unused 'soon' is no time" in capsys.readouterr().err
+
+
+def test_a_parcel_holds_what_a_folder_does(tmp_path: Path) -> None:
+    folder = tmp_path / "left"
+    (folder / "arrays").mkdir(parents=True)
+    (folder / "inputs").mkdir()
+    (folder / "inputs" / "x").write_text("given")
+    (folder / "arrays" / "a\udcff.npy").write_bytes(b"\0" * 3000)
+    (folder / "run.sh").write_text("true")
+    (folder / "run.sh").chmod(0o755)
+    os.symlink("/etc/passwd", folder / "link")
+    os.mkfifo(folder / "pipe")
+    os.utime(folder / "run.sh", (1000, 1000))
+    pack(folder, tmp_path / "parcel", most=10_000, shift=5.0, without=("inputs",))
+    unpack(tmp_path / "parcel", tmp_path / "came")
+    assert not (tmp_path / "came" / "inputs").exists()
+    (folder / "inputs" / "x").unlink()
+    (folder / "inputs").rmdir()
+    assert key_of(tmp_path / "came" / "arrays") == key_of(folder / "arrays")
+    assert os.readlink(tmp_path / "came" / "link") == "/etc/passwd" and (tmp_path / "came" / "pipe").is_fifo()
+    assert os.access(tmp_path / "came" / "run.sh", os.X_OK) and (tmp_path / "came" / "run.sh").stat().st_mtime == 1005
+    with pytest.raises(BadFile, match="more than"):
+        pack(folder, tmp_path / "parcel", most=100)
+
+
+@pytest.mark.parametrize("name", ["../out", "/tmp/out", "link/out"])
+def test_nothing_is_unpacked_outside(name: str, tmp_path: Path) -> None:
+    import tarfile
+
+    (tmp_path / "x").write_text("x")
+    with tarfile.open(tmp_path / "parcel", "w") as parcel:
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path)
+        parcel.addfile(link)
+        info = tarfile.TarInfo(name)
+        info.size = 1
+        with open(tmp_path / "x", "rb") as file:
+            parcel.addfile(info, file)
+    with pytest.raises(BadFile):
+        unpack(tmp_path / "parcel", tmp_path / "came")
+    assert not (tmp_path / "out").exists()
