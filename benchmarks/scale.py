@@ -23,7 +23,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from benchmarks.inspector import PLAN, Growing
 from benchmarks.record import node
@@ -227,9 +227,9 @@ def _with_places(local: LocalExecutor, place: Path) -> LocalExecutor:
         "head": [], "tail": [], "dropped": 0}, over=False)
     cluster.made = hand
     courier = Courier(cluster, Store(place / "store"), place / "parcels", lambda: None)
-    given: Any = vars(vars(local)["_runner"])
-    vars(local)["_runner"] = RemoteRunner(**given, courier=courier)
-    vars(local)["_opened"] = partial(RemotePlace, courier)
+    within: dict[str, Any] = vars(local)
+    given = cast("dict[str, Any]", vars(within["_runner"]))
+    within |= {"_runner": RemoteRunner(**given, courier=courier), "_opened": partial(RemotePlace, courier)}
     return local
 
 
