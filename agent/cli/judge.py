@@ -108,7 +108,8 @@ async def _judged_paper(asked: Judge, path: Path, rubric: Rubric, judges: Sequen
     """The judgement of a paper of others; the offline model reads none, so that its audit alone is printed."""
     settings = compose(flags=asked.flags).models
     audited = asked.view == "all" or _is_offline(settings, judges)
-    facts = await audit_facts(path, results=asked.results, code=asked.code, log=asked.log) if audited else None
+    log = asked.log if asked.log is not None and asked.log.is_file() else None  # one that is not there is refused below
+    facts = await audit_facts(path, results=asked.results, code=asked.code, log=log) if audited else None
     paper = await guarded(await read_paper(path))
     if facts is not None and _is_offline(settings, judges):
         answer({"paper": path.name, "scores": None, "audit": facts.model_dump(),

@@ -236,7 +236,8 @@ def test_the_paper_was_judged_last_and_its_quotes_were_looked_up(whole: Path) ->
     from record.reading import read_events
 
     kinds = [event.type for event, _ in read_events(whole / "run.db")]
-    assert kinds[-6:] == ["work_done", "decided", "answered", "assessed", "work_done", "ended"]
+    assert kinds[-7:] == ["work_done", "decided", "answered", "answered", "assessed", "work_done", "ended"], \
+        "it was read for passages that address a judge, then judged"
     assessed = read_state(whole).assessed
     assert assessed is not None and assessed.judgement is not None, assessed
     assert [(one.dimension, one.quoted) for one in assessed.judgement.scores] == [
