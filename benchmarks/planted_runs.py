@@ -170,14 +170,14 @@ def _probed(runs: Runs, files: Mapping[str, str], plan: DataPlan, cells: Sequenc
     kept = _labels(runs, files, plan, cells, first)
     if kept is not None:
         yield Finding(kind="labels", why=kept)
-    rows = runs.execute(files | {"probe.py": ROWS}, entry="probe.py", cells=cells)
+    rows = runs.execute({**files, "probe.py": ROWS}, entry="probe.py", cells=cells)
     if not rows.error:
         seen = rows_probe(first.predicted, rows.predicted, plan)
         if seen.outcome == "still":
             yield Finding(kind="rows", why=seen.why)
     names = ("baseline", "method")
     if cells and (turned := exchanged(files, names)) is not None and turned != files:
-        other = dict(zip(names, reversed(names), strict=True))
+        other: dict[str, str] = dict(zip(names, reversed(names), strict=True))
         found = runs.execute(turned, cells=[one.model_copy(update={"arm": other[one.arm]}) for one in cells])
         seen = arms_probe(first.measurements, found.measurements, replicates, names=names, metric=plan.primary)
         if seen.outcome == "still":
@@ -192,7 +192,7 @@ def _labels(
         return None
     found = Probe("still", "")
     for number in range(PERMUTATIONS):
-        after = runs.execute(files | {"probe.py": program(number)}, entry="probe.py", cells=cells)
+        after = runs.execute({**files, "probe.py": program(number)}, entry="probe.py", cells=cells)
         if after.error:
             return None
         if number == 0 and (arms := without_labels(first.predicted, after.predicted, plan)):

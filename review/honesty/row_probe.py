@@ -62,7 +62,8 @@ def same(before: Array, after: Array) -> NDArray[np.bool_]:
     if before.shape != after.shape:
         return np.zeros(len(before), dtype=bool)
     first, second = (np.asarray(one, dtype=float).reshape(len(one), -1) for one in (before, after))
-    return np.asarray(np.abs(first - second) <= CLOSE * max(float(first.std()), 1e-12)).all(axis=1, keepdims=False)
+    near: NDArray[np.bool_] = np.abs(first - second) <= CLOSE * max(float(first.std()), 1e-12)
+    return np.logical_and.reduce(near, axis=1)
 
 
 def rows_probe(

@@ -163,6 +163,7 @@ def test_names_are_exchanged_in_strings_and_files_or_not_at_all() -> None:
     turned = exchanged(files, NAMES)
     assert turned == {"experiment.py": "RATE = {'method': 1,\n        'baseline': 2}  # method\nmethod = 3\n",
                       "arms/baseline.py": "X = 1\n"}
+    assert turned is not None
     assert exchanged(turned, NAMES) == {**files, "experiment.py": files["experiment.py"].replace('"', "'")}
     for code in ("f(method=1)", "x.method", "def method(): ...", "import arms.method", "x = 'the method'", "("):
         assert exchanged({"experiment.py": code + "\n"}, NAMES) is None, code
