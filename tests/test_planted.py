@@ -12,7 +12,7 @@ import pytest
 from benchmarks.planted import FIGURE_SETS, FOLDER, SETS, programs, scripts
 from review.figures import Kind
 
-KINDS = {"tuned": 29, "blind": 22, "blind2": 43}
+KINDS = {"tuned": 29, "blind": 22, "blind2": 43, "blind3": 40}
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -130,7 +130,7 @@ class World:
 
         self.patch.setattr(versions, "assess", checked)
         self.patch.setattr(run, "open_backend", opened)
-        self.patch.setattr(process, "LocalExecutor", executor)
+        self.patch.setattr(process, "open_executor", executor)
         self.patch.setattr(process, "packages", importable)
         self.patch.setattr(process, "Signals", Clocked)
         self.patch.setattr(EventLog, "append", appended)

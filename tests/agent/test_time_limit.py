@@ -15,7 +15,8 @@ from tests.agent.scripted_runs import Killed, World
 
 pytestmark = pytest.mark.slow
 
-REPORT = {"summary", "figures", "vision", "outline", "write", "scope", "reflect", "figure_review", "judge"}
+REPORT = {
+    "code_reader", "summary", "figures", "vision", "outline", "write", "scope", "reflect", "figure_review", "judge"}
 """The roles that a partial report needs."""
 
 

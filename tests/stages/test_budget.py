@@ -202,7 +202,7 @@ def test_a_run_that_reaches_its_cap_compiles_a_partial_report(
     def opened(_: ModelSettings) -> Paid:
         return Paid(settings.models, Random(seed))
 
-    monkeypatch.setattr(process, "LocalExecutor", scripted)
+    monkeypatch.setattr(process, "open_executor", scripted)
     monkeypatch.setattr(run, "open_backend", opened)
     found = run.start(IDEA, settings, runs=tmp_path, name="capped", listener=lambda event, state: None)
     state = read_state(tmp_path / "capped")
