@@ -35,7 +35,10 @@ async def test_a_good_draft_becomes_a_clean_paper(workshop: Printed):
     text = await pdf_text(folder / "paper.pdf")
     first = text.split("\f")[0]
     assert "written by a program" in first and "Isolation was off" in first and "offline" in first
-    assert "??" not in text and "LEARNING_RATE=0.003" in text and "cannot be multiplied" in text
+    assert "??" not in text and "cannot be multiplied" in text
+    beside = await pdf_text(folder / "supplement.pdf")
+    assert "LEARNING_RATE=0.003" in beside and "??" not in beside and "KeyIsNot" not in beside
+    assert len(text.rstrip("\f").split("\f")) <= TEMPLATE.page_limit + 1 + 6, "text, references and appendix"
     fonts = await tex.run(["pdffonts", "paper.pdf"], folder, timeout=30)
     assert "Times" not in fonts.output and "NimbusRom" in fonts.output and "Type 3" not in fonts.output
     assert sorted(path.name for path in folder.parent.iterdir() if path.name.startswith(".")) == []
