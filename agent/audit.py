@@ -255,7 +255,7 @@ async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> Non
     report.counts["citations"] += len(used_keys(draft.texts, CITES))
     report.counts["figures"] += len(used_keys(draft.texts, frozenset({"paperfigure"})))
     refused = not report.released and (folder.paper / "paper.pdf").exists()
-    parts = parts_for(material, draft, refused=refused)
+    parts = parts_for(material, draft, refused=refused, whole=True)
     violations = list(check_draft(parts.draft, parts.evidence))
     try:
         template = material.template
@@ -266,8 +266,10 @@ async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> Non
             report.counts["paper sources"] += 1
             report.compare(folder, folder.paper / name, text)
         try:
-            violations += await check_pdf(folder.paper, evidence_with(material.evidence, template))
+            evidence = evidence_with(material.evidence, template)
+            for document in ("paper", "supplement"):
+                violations += await check_pdf(folder.paper, evidence, document)
         except (tex.TexError, OSError) as error:
-            report.add("not checked", "paper/paper.pdf", str(error))
+            report.add("not checked", "the PDFs of the paper", str(error))
     for violation in violations:
         report.add("unbound", violation.where, f"{violation.excerpt}: {violation.fix}")

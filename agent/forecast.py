@@ -164,7 +164,7 @@ def _estimate(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[s
         "compare": COMPARISONS * (len(STAGES) - 1) if most else 1, "summary": len(STAGES), "figures": tries,
         "outline": OUTLINES if most else 1, "write": paper.writings(MOST_SECTIONS if most else SECTIONS),
         "reflect": reflections, "influence": MOST_CALLS if most else 2, "judge": 1,
-        "figure_review": reflections, "scope": reflections + 1,
+        "figure_review": reflections, "scope": reflections + 1, "reader": reflections + 1,
         "ablation_plan": plannings * bool(planned), "missing_ablations": plannings * bool(paper.missing_ablations),
         "cite_ask": citations, "cite_select": citations, "code_reader": 1 + ablated,
     }

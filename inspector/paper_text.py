@@ -15,7 +15,7 @@ from inspector.provenance import Place
 from record.folder import RunFolder
 from record.typeset import USE, as_read, parse
 
-SOURCES = ("paper.tex", "floats.tex", "appendix.tex")
+SOURCES = ("paper.tex", "floats.tex", "appendix.tex", "supplement.tex")
 _RULE = re.compile(r"\\(?:toprule|midrule|bottomrule|addlinespace|endhead|endfirsthead|endfoot|endlastfoot|label|"
                    r"begin|end|small|scriptsize|footnotesize|centering|noindent|maketitle|cmidrule)\b"
                    r"(?:\([^)]*\))?(?:\[[^\]]*\])?(?:\{[^{}]*\})*\*?")

@@ -19,7 +19,7 @@ from record.claims.printing import printed, setups
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.ladder import reference_claims
-from record.typeset import as_read
+from record.typeset import as_read, without_form
 
 NEAREST = 5
 FORMS = {"mean": "mean", "sd": "standard deviation", "low": "lower end of the interval", "ci": "interval",
@@ -103,10 +103,11 @@ class Tracer:
                 yield self._verdict(key)
 
     def _verdict(self, key: str) -> Candidate:
-        text, places = self._clauses[key], self._sources.uses.get(key, ())
-        if key in self._decisions:
-            return self._provenance.decision(self._decisions[key], text, places)
-        return self._provenance.claim(self._known[key], "verdict", text, places)
+        text, base, uses = self._clauses[key], without_form(key), self._sources.uses
+        places = (*uses.get(base, ()), *uses.get(f"{base}.short", ()))
+        if base in self._decisions:
+            return self._provenance.decision(self._decisions[base], text, places)
+        return self._provenance.claim(self._known[base], "verdict", text, places)
 
     def _settings(self, number: str) -> Iterator[Candidate]:
         for key, text in self._setups.items():

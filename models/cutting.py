@@ -19,7 +19,7 @@ from record.estimands import EstimandError, Gap, described, main_arms
 from record.nouns.data import DataPlan, Measurement, arm_of, level_of
 from record.nouns.figures import AxesFacts, DrawnFacts
 from record.nouns.hypotheses import Effect, PartDecided
-from record.typeset import ClaimKey
+from record.typeset import ClaimKey, as_read
 
 LENGTHS = {
     "plan": 1200,
@@ -203,14 +203,17 @@ def _row(row: str, values: Sequence[Measurement], before: Sequence[Measurement] 
 
 
 def claims(lines: Sequence[ClaimLine]) -> str:
-    """One line a claim: its key without ending, what it is of, and what each ending prints. None is left out."""
+    """One line a claim: its key without ending, what it is of, and what each ending prints. None is left out but
+    `.mean` beside `.pm`, which begins with it."""
     forms: dict[str, list[ClaimLine]] = {}
     for line in lines:
         forms.setdefault(line.key.rpartition(".")[0], []).append(line)
     shown: list[str] = []
     for stem, of in forms.items():
         who, _, what = of[0].meaning.partition(": ")
-        endings = ", ".join(f"`.{one.key.rpartition('.')[2]}` {flat(one.printed)}" for one in of)
+        forms_of = {one.key.rpartition(".")[2]: as_read(one.printed) for one in of}
+        endings = ", ".join(f"`.{form}` {text}" for form, text in forms_of.items()
+                            if form != "mean" or "pm" not in forms_of)
         shown.append(f"- `{stem}`: {oneline(what or who, 140)}; {endings}")
     return "\n".join(shown)
 

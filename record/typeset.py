@@ -6,7 +6,8 @@ r"""`results.tex` and the macros that print from it. This module alone writes an
 
 The key of a claim is `split/dataset/metric/condition`, that of a paired difference
 `diff/dataset/metric/condition~other`; the form in which it is printed follows a dot (`record.claims.printing`).
-`\verdict` takes that of a difference without a form, and `hypothesis/ID` (`record.claims.clauses`).
+`\verdict` takes that of a difference without a form, and `hypothesis/ID`, or either with `.short`
+(`record.claims.clauses`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _LINE = re.compile(r"^\\(result|setup|verdict)value\{([^{}]*)\}\{(.*)\}[ \t\r]*$
 _SPECIAL = re.compile(r"[&%#_$~^{}]")
 _EXPONENT = re.compile(r"(-?)(\d+(?:\.\d+)?)e([+-])0*(\d+)")
 _ESCAPED = {char: f"\\{char}" for char in "&%#_${}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-_FORM = re.compile(r"\.(mean|pm|sd|n|low|high|ci|ci_examples|p|p_adjusted|mde)$")
+_FORM = re.compile(r"\.(mean|pm|sd|n|low|high|ci|ci_examples|p|p_adjusted|mde|short)$")
 _SYMBOLS = {"pm": "±", "times": "×"}
 
 

@@ -37,6 +37,8 @@ class PaperSettings(Frozen):
     citation_rounds: int = Field(
         default=3, ge=0, le=20, description="rounds of looking for works to cite in the first draft; 0: no "
                                             "catalogue is asked")
+    checklist: bool = Field(
+        default=False, description="the checklist of NeurIPS after the appendix, answered from the record where it can")
     sections_per_call: int = Field(default=4, ge=0, description="sections that one call of the writer writes; 0: all")
     reflections: int = Field(default=3, ge=0, le=10, description="rounds in which the reflector may edit")
     missing_ablations: int = Field(

@@ -65,7 +65,7 @@ class RunShares:
                         + call(self.planner) * (PLANS + AMENDS) + call(roles.PROTOCOL_REVIEW) * REVIEWS),
             **{summary_of(stage).task: call(roles.SUMMARY) for stage in STAGES},
             "figures": call(roles.FIGURES, roles.VISION) * looks,
-            "write": call(roles.OUTLINE) * OUTLINES + call(roles.WRITE) * (paper.writings(MOST_SECTIONS) + 1),
+            "write": call(roles.OUTLINE) * OUTLINES + call(roles.WRITE) * (paper.writings(MOST_SECTIONS) + 2),
             "cite": call(roles.CITE_ASK, roles.CITE_SELECT) * paper.citation_rounds,
             "reflect": call(roles.REFLECT) * paper.reflections,
             ABLATION_PLAN.task: call(roles.ABLATION_PLAN) * PLANNINGS * bool(self.search.planned_ablations),
@@ -73,7 +73,7 @@ class RunShares:
             * missing + call(roles.CODE_READER) * paper.missing_ablations,
             TASK: call(roles.CODE_READER) * (1 + self.search.ablation.nodes),
             **{look_task(number): call(roles.FIGURE_REVIEW) for number in range(rounds)},
-            **{scope_task(number): call(roles.SCOPE) for number in range(rounds + 1)},
+            **{scope_task(number): call(roles.SCOPE, roles.READER) for number in range(rounds + 1)},
             "judge": (call(roles.INFLUENCE) * MOST_CALLS + call(roles.JUDGE)) * paper.judge}
 
     @property

@@ -12,12 +12,10 @@ from statistics import fmean
 
 from models.cutting import oneline
 from models.roles.coding import NodeLine, OmittedNodes
-from models.roles.writing import ClaimLine
 from record.fold.state import RunState
 from record.nouns.data import DataPlan
 from record.nouns.decisions import Expand
-from record.nouns.nodes import SEARCH_KINDS, BranchStep, ErrorClass, Node, StageSummary
-from record.typeset import without_form
+from record.nouns.nodes import SEARCH_KINDS, BranchStep, ErrorClass, Node
 from search.score import coverage, gain, measured
 from search.tree import View
 
@@ -138,11 +136,3 @@ def failures(nodes: Iterable[Node]) -> tuple[str, ...]:
             why = f"{failure.kind}, {' '.join(failure.message.split())[:ERROR]}" if failure else one.status
             lines.append(f"{one.id} ({one.kind}, {varies}): {why}{fixed.get(one.id, '')}")
     return tuple(lines)
-
-
-def for_paper(summary: StageSummary, results: Sequence[ClaimLine]) -> StageSummary:
-    """The report as a writer sees it: its keys are those of the paper for the same quantity, where there are such."""
-    known = {without_form(line.key) for line in results}
-    keys = (f"test/{key.removeprefix('validation/')}" if key.startswith("validation/") and key not in known else key
-            for key in summary.numbers)
-    return summary.model_copy(update={"numbers": tuple(key for key in dict.fromkeys(keys) if key in known)})

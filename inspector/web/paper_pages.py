@@ -71,10 +71,11 @@ class PaperPages:
         with run.held:
             released = run.state.released if version == run.state.version else None
             newest = run.state.version
+        beside = str(Path(_pdf(version)).with_name("supplement.pdf"))
         return self._pages.answer(
             "paper", run=name, version=version, newest=newest, released=released,
-            pdf=_pdf(version), why=why, sheets=sheets[first:first + AT_ONCE], parts=parts,
-            first=first + 1)
+            pdf=_pdf(version), supplement=beside if (run.folder / beside).is_file() else "", why=why,
+            sheets=sheets[first:first + AT_ONCE], parts=parts, first=first + 1)
 
     def picture(self, name: str, version: int, number: int) -> Response:
         """A page of the PDF as a picture."""

@@ -61,7 +61,8 @@ def _known(inputs: WriteInputs) -> dict[str, frozenset[str]]:
     """What each kind of mark may name."""
     references, tables = frozenset(one.key for one in inputs.references), frozenset(inputs.tables)
     return {"r": frozenset(line.key for line in inputs.results), "s": frozenset(line.key for line in inputs.setups),
-            "v": frozenset(one.key for one in (*inputs.decided, *inputs.comparisons)),
+            "v": frozenset(f"{one.key}{form}" for one in (*inputs.decided, *inputs.comparisons)
+                           for form in ("", ".short")),
             "fig": frozenset(one.name for one in inputs.figures), "tab": tables, "table": tables,
             "figure": frozenset(one.name for one in inputs.figures if one.placement == "main"),
             "citep": references, "citet": references}

@@ -1,4 +1,4 @@
-"""Roles `reflect`, targeted edits for what is reported of a draft, and `scope`, what claims too much.
+"""Roles `reflect`, targeted edits for what is reported of a draft, `scope`, what claims too much, and `reader`.
 
 A sentence that the binder refuses is taken out, a figure without a place is placed, and a paper that is too long loses
 the paragraphs that are spared most easily, then a figure to the appendix. What it does not do: write new claims.
@@ -14,9 +14,9 @@ from itertools import takewhile
 
 from models.offline.outline import Outline
 from models.offline.writing import outline
-from models.roles.revising import ReflectInputs, Reflection, ScopeFindings, ScopeInputs, TextEdit
+from models.roles.revising import ReaderInputs, ReflectInputs, Reflection, ScopeFindings, ScopeInputs, TextEdit
 from record.nouns.figures import Placement
-from record.nouns.papers import Draft, ScopeFinding
+from record.nouns.papers import Draft, Reading, ScopeFinding, Told
 
 _QUOTED = re.compile(
     r"^\[(?P<kind>\w+)\] (?P<where>.*?): (?P<excerpt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ", re.DOTALL)
@@ -24,6 +24,7 @@ MOST_IN_VAIN = 2
 """Rounds that are taken back one after the other before it gives up."""
 _TOO_MUCH = re.compile(r"\b(?:in general|always|never fails|proves|proven|universally|any dataset|all networks)\b",
                        re.IGNORECASE)
+_VERDICT = re.compile(r"\((supported|smaller|negligible|opposite|undecided)\b")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\])")
 
 
@@ -63,6 +64,17 @@ def scope(inputs: ScopeInputs) -> ScopeFindings:
                      may="name the datasets, arms and levels that it was measured on")
         for one in inputs.texts for sentence in re.split(r"(?<=[.!?])\s+", one.text)
         if (found := _TOO_MUCH.search(sentence))))
+
+
+def read(inputs: ReaderInputs) -> Reading:
+    """The first sentence of the abstract, and of the results the verdicts in their order, where each claim has one."""
+    abstract = next((one.text for one in inputs.texts if one.where == "abstract"), "")
+    verdicts = [(match[1], one) for text in inputs.texts if "Result" in text.where
+                for one in _SENTENCE.split(text.text) for match in _VERDICT.finditer(one)]
+    whole = len(verdicts) == len(inputs.questions)
+    return Reading(finding=_SENTENCE.split(abstract)[0], told=tuple(
+        Told.model_validate({"id": asked.id, "says": says, "quote": quote})
+        for asked, (says, quote) in zip(inputs.questions, verdicts, strict=True)) if whole else ())
 
 
 def _edits(section: str, before: str, after: str) -> Iterator[TextEdit]:

@@ -65,9 +65,9 @@ def outline(inputs: WriteInputs) -> Outline:
         for name in names]
     nothing = "The record holds no paired comparison of the arms, so no effect is claimed."
     text = "\n\n".join((
-        "# Abstract", inputs.idea.short_hypothesis or inputs.idea.abstract,
+        "# Abstract", *([one.replace(">.", ".short>.") for one in verdicts[:2]] or [nothing]),
+        inputs.idea.short_hypothesis or inputs.idea.abstract,
         "We run the command of an existing repository arm by arm, over seeds, and compare the number that it reports.",
-        *(verdicts[:3] or [nothing]),
         "# Introduction", inputs.idea.abstract or inputs.idea.short_hypothesis,
         "The repository is studied as it is: its commit is fixed, and nothing of its code is changed beyond what makes "
         "an arm.",

@@ -23,7 +23,7 @@ from models.offline.planning import ablation_plan, missing_ablations, plan
 from models.offline.plotting import figure_review, figures, plot
 from models.offline.protocol import prior_search, prior_work, protocol_review
 from models.offline.reading import code_reader
-from models.offline.reflecting import reflect, scope
+from models.offline.reflecting import read, reflect, scope
 from models.offline.repository import command, part_patch, parts, patch_check, repair
 from models.offline.writing import outlined, sections
 from record.nouns.decisions import Usage
@@ -33,6 +33,7 @@ NAME = "offline"
 ANSWERS: dict[str, Callable[[Any], BaseModel]] = {
     "plan": plan, "code": code, "plot": plot, "vision": vision, "feedback": feedback, "compare": compare,
     "summary": summary, "figures": figures, "outline": outlined, "write": sections, "reflect": reflect, "scope": scope,
+    "reader": read,
     "judge": judge, "influence": influence,
     "figure_review": figure_review, "ablation_plan": ablation_plan, "missing_ablations": missing_ablations,
     "cite_ask": cite_ask, "cite_select": cite_select,

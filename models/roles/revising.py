@@ -1,4 +1,5 @@
-"""Revising a draft: edits (`reflect`), what claims too much (`scope`), works that it needs (`cite_ask`) and works to
+"""Revising a draft: edits (`reflect`), what claims too much (`scope`), what a reader takes from it (`reader`),
+works that it needs (`cite_ask`) and works to
 cite (`cite_select`)."""
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from models.roles.writing import ClaimLine, Comparison, Decided, Reference, Writ
 from record.nouns.figures import FigureReview, PaperFigureReview, Placement
 from record.nouns.frozen import Frozen
 from record.nouns.idea import Idea
-from record.nouns.papers import Draft, FoundWork, ScopeFinding, Searched, Support
+from record.nouns.papers import Draft, FoundWork, Reading, ScopeFinding, Searched, Support
 
 
 class SectionLength(Frozen):
@@ -108,6 +109,23 @@ class ScopeFindings(Frozen):
 
 
 SCOPE = Role("scope", ScopeInputs, ScopeFindings, temperature=0.0, prompt_tokens=20_000, usual=(5000, 400))
+
+
+class Question(Frozen):
+    """A claim, as it was before anything was measured."""
+
+    id: str
+    statement: str
+
+
+class ReaderInputs(Frozen):
+    """For role `reader`, which sees the paper's text and nothing of the record."""
+
+    texts: tuple[PrintedText, ...]
+    questions: tuple[Question, ...] = Field(description="what to look for: claims that the paper may bear out or not")
+
+
+READER = Role("reader", ReaderInputs, Reading, temperature=0.0, prompt_tokens=15_000, usual=(4000, 300))
 
 
 MOST_QUERIES = 8

@@ -10,7 +10,7 @@ from record.claims.differences import Called
 from record.nouns.figures import FinalFigure
 from record.nouns.frozen import Frozen
 from record.nouns.hypotheses import Verdict
-from record.nouns.nodes import BranchStep, StageSummary
+from record.nouns.nodes import StageSummary
 from record.nouns.papers import Section
 
 
@@ -105,7 +105,6 @@ class WriteInputs(Study):
     winner_code: dict[str, str] = Field(default={}, description="path -> text")
     disclosures: tuple[str, ...] = Field(default=(), description="what a reader must be told: failures, limits, grades")
     statements: tuple[RequiredStatement, ...] = Field(default=(), description="all that the paper must state")
-    branch: tuple[BranchStep, ...] = Field(default=(), description="from the first draft to the node that is reported")
 
 
 MOST_SECTIONS = 12
@@ -175,10 +174,15 @@ class SectionInputs(Frozen):
 class Sections(Frozen):
     """Sections as they were asked for, and captions of the figures that they place."""
 
-    sections: tuple[Section, ...] = Field(min_length=1)
+    sections: tuple[Section, ...] = Field(description="none only where the abstract alone is asked for")
     captions: dict[str, str] = Field(default_factory=dict, description="figure name -> caption")
     abstract: str = Field(default="", description="empty unless it is asked for")
 
 
+def _written(inputs: SectionInputs, answer: Sections) -> None:
+    if inputs.asked and not answer.sections:
+        raise ValueError("no section: write those that are asked for")
+
+
 WRITE = Role("write", SectionInputs, Sections, temperature=1.0, max_tokens=16_384, prompt_tokens=60_000,
-             usual=(16_000, 2500))
+             usual=(16_000, 2500), check=_written)

@@ -2,7 +2,8 @@ r"""What `\verdict{key}` prints: a clause of a sentence, with all that its verdi
 
 The order is fixed: what is compared, in which metric, on which data; the estimate with its interval, n and the unit;
 then the verdict, against the smallest effect of interest where one was registered. The clause has a subject and a verb
-of its own and no full stop, so that it follows words such as "We find that".
+of its own and no full stop, so that it follows words such as "We find that". `\verdict{key.short}` prints the estimate
+and the verdict alone, for texts whose tables have the rest.
 
 What it does not guarantee: that an estimand in words reads as a person would say it; it is what was computed.
 """
@@ -32,6 +33,14 @@ _FOUND: dict[Verdict, str] = {
     "undecided": r"which leaves it open whether it is above the smallest effect of interest, {smallest} (undecided)"}
 
 
+_BRIEF: dict[Verdict, str] = {
+    "supported": "above the smallest effect of interest (supported",
+    "smaller": "above zero but below the smallest effect of interest (smaller",
+    "negligible": "within plus and minus the smallest effect of interest (negligible",
+    "opposite": "below zero (opposite",
+    "undecided": "which leaves open whether it is above the smallest effect of interest (undecided"}
+
+
 def clauses(
     state: RunState, decisions: Sequence[Decision], differences: Sequence[Difference]
 ) -> dict[str, str]:
@@ -41,7 +50,9 @@ def clauses(
         return {}
     titles = {one.name: one.title or one.name.replace("_", " ") for one in state.datasets}
     return {**{one.key: _decision(one, plan, titles) for one in decisions},
-            **{one.key: _difference(one, plan, titles) for one in differences}}
+            **{f"{one.key}.short": _decision(one, plan, titles, short=True) for one in decisions},
+            **{one.key: _difference(one, plan, titles) for one in differences},
+            **{f"{one.key}.short": _difference(one, plan, titles, short=True) for one in differences}}
 
 
 def measured_on(plan: DataPlan, effect: Effect) -> list[str]:
@@ -50,12 +61,12 @@ def measured_on(plan: DataPlan, effect: Effect) -> list[str]:
     return [use.name for use in plan.datasets if use.name in found]
 
 
-def _decision(one: Decision, plan: DataPlan, titles: dict[str, str]) -> str:
-    parts = [_part(part, one, plan, titles) for part in one.parts]
+def _decision(one: Decision, plan: DataPlan, titles: dict[str, str], *, short: bool = False) -> str:
+    parts = [(_brief if short else _part)(part, one, plan, titles) for part in one.parts]
     if len(parts) > 1:
         parts.append(f"so that both together are {one.verdict}" if len(parts) == 2
                      else f"so that all together are {one.verdict}")
-    alternatives = len(one.hypothesis.alternatives)
+    alternatives = 0 if short else len(one.hypothesis.alternatives)
     declared = f" (holds in {one.holds} of {alternatives} declared alternatives)" if alternatives else ""
     return f"{', and '.join(parts[:2])}{''.join(f', {part}' for part in parts[2:])}{declared}"
 
@@ -79,6 +90,16 @@ def _part(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, 
     return f"{what}{where} is {number(part.mean, digits)}{interval} ({kind}$n$ = {unit}, {basis}), {found}"
 
 
+def _brief(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, str]) -> str:
+    metric = metric_of(part.effect, plan)
+    where = escaped(f"{metric.title or metric.name.replace('_', ' ')} on "
+                    f"{_listed([titles.get(name, name) for name in measured_on(plan, part.effect)])}")
+    if part.mean is None:
+        return f"the effect on {where} was not measured, which leaves it open (undecided)"
+    basis = "" if whole.confirmed else ", a preview" if whole.hypothesis.confirmatory else ", exploratory"
+    return f"the effect on {where} is {number(part.mean, decimals_of(part))}, {_BRIEF[part.verdict]}{basis})"
+
+
 def _units(whole: Decision) -> str:
     return "datasets" if whole.hypothesis.unit == "datasets" else "seeds"
 
@@ -89,7 +110,7 @@ def _unit(part: PartDecided, whole: Decision) -> str:
     return f"{len(part.values)} {_units(whole)}{more}"
 
 
-def _difference(one: Difference, plan: DataPlan, titles: dict[str, str]) -> str:
+def _difference(one: Difference, plan: DataPlan, titles: dict[str, str], *, short: bool = False) -> str:
     metric = next((each for each in plan.metrics if each.name == one.name), None)
     title = escaped(metric.title or metric.name.replace("_", " ")) if metric else escaped(one.name)
     (arm, level), (other, _) = (_names(side, plan) for side in (one.condition, one.other))
@@ -98,18 +119,20 @@ def _difference(one: Difference, plan: DataPlan, titles: dict[str, str]) -> str:
     better = f"; {'higher' if metric.higher_is_better else 'lower'} is better" if metric else ""
     kind = f"{_percent(LEVEL)} interval, " if interval else ""
     at = f" at {level}" if level else ""
+    basis = "exploratory" if short else f"{kind}$n$ = {one.n} seeds, {one.split} data, exploratory{better}"
     return (f"the {title} of {arm} minus that of {other}{at} on {escaped(titles.get(one.dataset, one.dataset))} is "
-            f"{number(one.mean, digits)}{interval} ({kind}$n$ = {one.n} seeds, {one.split} data, exploratory{better}), "
-            f"{_called(one, arm, digits)}{''.join(f', {caveat}' for caveat in one.caveats)}")
+            f"{number(one.mean, digits)}{'' if short else interval} ({basis}), "
+            f"{_called(one, arm, digits, short=short)}{''.join(f', {caveat}' for caveat in one.caveats)}")
 
 
-def _called(one: Difference, arm: str, digits: int) -> str:
+def _called(one: Difference, arm: str, digits: int, *, short: bool) -> str:
     if one.called in ("improved", "worsened"):
         return f"so that {arm} is measurably {'better' if one.called == 'improved' else 'worse'}"
     if one.called == "unknown":
         return "which are too few pairs of seeds for a verdict" if one.n < MINIMUM_REPLICATES else (
             "where all pairs gave the same, so that the spread is unknown")
-    unseen = "" if one.detectable is None else f" (one below {number(one.detectable, digits)} may have gone unseen)"
+    unseen = "" if short or one.detectable is None else (
+        f" (one below {number(one.detectable, digits)} may have gone unseen)")
     return f"which is no measurable difference{unseen}"
 
 

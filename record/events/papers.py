@@ -11,7 +11,17 @@ from record.ideation import Digest, FinalIdea, LiteratureSearch, Means
 from record.nouns.figures import FigureReview, FinalFigure, PaperFigureReview
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import Failure
-from record.nouns.papers import CheckedEntry, Draft, FoundWork, Judgement, PaperFinding, ScopeFinding, Searched, Support
+from record.nouns.papers import (
+    CheckedEntry,
+    Draft,
+    FoundWork,
+    Judgement,
+    PaperFinding,
+    Reading,
+    ScopeFinding,
+    Searched,
+    Support,
+)
 from record.nouns.prior import PriorPaper
 
 
@@ -101,12 +111,13 @@ class FiguresSeen(Frozen):
 
 
 class Scoped(Frozen):
-    """Title, abstract and conclusion of a draft were held against the scope of the verdicts."""
+    """The texts of a draft were held against the scope of the verdicts, and read by one who sees nothing else."""
 
     type: Literal["scoped"] = "scoped"
     round: int
     findings: tuple[ScopeFinding, ...] = Field(default=(), description="those whose quotes stand there")
     why: str = Field(default="", description="why nobody looked")
+    reading: Reading | None = Field(default=None, description="what a reader of the text alone takes from it")
 
 
 class LibraryChecked(Frozen):

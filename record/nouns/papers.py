@@ -10,6 +10,7 @@ from pydantic import Field
 
 from record.nouns.figures import Placement
 from record.nouns.frozen import Frozen
+from record.nouns.hypotheses import Verdict
 
 
 class Section(Frozen):
@@ -43,6 +44,21 @@ class ScopeFinding(Frozen):
     quote: str = Field(min_length=1, description="as it is printed, within one sentence")
     why: str = Field(description="what in it goes beyond which verdict, one phrase")
     may: str = Field(default="", description="what may be said in its place")
+
+
+class Told(Frozen):
+    """What a paper says of a claim."""
+
+    id: str = Field(description="of the claim")
+    says: Verdict | Literal["nothing"] = Field(description="what a reader takes from the text; nothing: it is not told")
+    quote: str = Field(default="", description="the sentence that says so most plainly, copied")
+
+
+class Reading(Frozen):
+    """A paper as a reader understood it."""
+
+    finding: str = Field(description="one sentence: what the paper found")
+    told: tuple[Told, ...] = Field(default=(), description="one for each claim")
 
 
 class PaperFinding(Frozen):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from record.claims.clauses import ALIKE, SHOWN
 from record.nouns.data import arm_of
-from record.typeset import ClaimKey
+from record.typeset import ClaimKey, without_form
 from review.evidence.scan import BLANK, CITE, KEY, Scanned, Use
 from review.evidence.violations import Evidence
 
@@ -119,7 +119,7 @@ def sentences(scanned: Scanned) -> Iterator[tuple[int, int]]:
 
 def _against(sentence: str, here: list[Use], evidence: Evidence, metrics: re.Pattern[str], *, about: bool) -> str:
     """Why a sentence, without the words of its arms' names, may not stand; empty where it may."""
-    verdicts = [evidence.found.get(use.key, "") for use in here if use.command == "verdict"]
+    verdicts = [evidence.found.get(without_form(use.key), "") for use in here if use.command == "verdict"]
     said = _CHOSEN.sub("", sentence)
     if verdicts:
         return _beside(verdicts, said)

@@ -17,6 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from record import typeset
 from review.evidence import numbers, spelled, tex
@@ -32,25 +33,29 @@ CHECK = r"""\AddToHook{begindocument/end}{%
   \providecommand\thelinenumber{}\renewcommand\thelinenumber{l}%
   \renewcommand\theenumi{e}\renewcommand\theenumii{e}\renewcommand\theenumiii{e}\renewcommand\theenumiv{e}%
 }
-\input{paper.tex}
 """
-"""A document that compiles paper.tex with nothing printed but what was typed. References stay unresolved on purpose:
-one pass, no bibliography."""
+"""What stands before a document, so that it compiles with nothing printed but what was typed. References stay
+unresolved on purpose: one pass, no bibliography."""
 
-_SOURCES = ("paper.tex", "floats.tex", "appendix.tex")
+_SOURCES = {"paper": ("paper.tex", "floats.tex", "appendix.tex"), "supplement": ("supplement.tex",)}
+"""What of the sources a document prints. Floats that the supplement has were read with the paper."""
 
 
-async def check_pdf(folder: Path, evidence: Evidence, *, timeout: float = 60.0) -> tuple[Violation, ...]:
-    """Everything in the paper of a folder that is not tied; the folder holds the sources and paper.pdf.
+async def check_pdf(
+    folder: Path, evidence: Evidence, document: Literal["paper", "supplement"] = "paper", *, timeout: float = 60.0,
+) -> tuple[Violation, ...]:
+    """Everything in the paper of a folder, or its supplement, that is not tied; the folder holds sources and PDF.
 
     Raises `review.evidence.tex.TexMissing`.
     """
-    bold = [one for name in _SOURCES if (folder / name).exists()
+    bold = [one for name in _SOURCES[document] if (folder / name).exists()
             for one in bold_wrong((folder / name).read_text(), evidence, name)]
-    typed, printed = await asyncio.gather(_check_copy(folder, timeout), pdf_text(folder / "paper.pdf", timeout))
+    typed, printed = await asyncio.gather(
+        _check_copy(folder, document, timeout), pdf_text(folder / f"{document}.pdf", timeout))
+    values = _values(folder, document, evidence, printed)
     if isinstance(typed, Violation):
-        return (typed, *bold, *_values(folder, evidence, printed))
-    return (*bold, *_typed(typed, evidence), *_values(folder, evidence, printed))
+        return (typed, *bold, *values)
+    return (*bold, *_typed(typed, evidence), *values)
 
 
 async def pdf_text(pdf: Path, timeout: float = 60.0) -> str:
@@ -59,14 +64,14 @@ async def pdf_text(pdf: Path, timeout: float = 60.0) -> str:
     return ran.output if ran.code == 0 else ""
 
 
-async def _check_copy(folder: Path, timeout: float) -> str | Violation:
+async def _check_copy(folder: Path, document: str, timeout: float) -> str | Violation:
     """The text of the check copy, or why there is none."""
     with tempfile.TemporaryDirectory(prefix="check-", ignore_cleanup_errors=True) as name:
         copy = Path(name)
         for source in folder.iterdir():
             if source.suffix in (".tex", ".cls", ".sty", ".clo", ".def", ".cfg"):
                 shutil.copyfile(source, copy / source.name)
-        (copy / "check.tex").write_text(CHECK)
+        (copy / "check.tex").write_text(CHECK + rf"\input{{{document}.tex}}")
         ran = await tex.run(tex.latex("check"), copy, timeout=timeout)
         if ran.code != 0 or not (copy / "check.pdf").exists():
             how = f"was ended after {timeout:g} s" if ran.timed_out else tex_error(ran.output)
@@ -106,11 +111,11 @@ def _untied(kind: Kind, page: int, text: str, at: int) -> Violation:
                      excerpt=f"...{' '.join(text[max(0, at - 40):at + 40].replace(chr(1), '').split())}...")
 
 
-def _values(folder: Path, evidence: Evidence, printed: str) -> Iterator[Violation]:
+def _values(folder: Path, document: str, evidence: Evidence, printed: str) -> Iterator[Violation]:
     """Keys whose definition is not the record's, or whose value the real PDF does not show."""
     defined = typeset.parse((folder / "results.tex").read_text()) if (folder / "results.tex").exists() else {}
     squeezed = re.sub(r"\s+", "", printed).replace("\u2212", "-").replace("\u2013", "-")
-    texts = [(folder / name).read_text() for name in _SOURCES if (folder / name).exists()]
+    texts = [(folder / name).read_text() for name in _SOURCES[document] if (folder / name).exists()]
     for use in sorted({use for text in texts for use in typeset.uses(text)}):
         value = evidence.value(use)
         tex_of_it = typeset.printable(value or "")

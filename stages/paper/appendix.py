@@ -1,8 +1,8 @@
-"""What a paper tells of its run, generated from the record: the appendix, with everything that ran, whether or not it
-helped, and the sentences that its text must tell.
+"""What a paper tells of its run, generated from the record: an appendix of a few pages, a supplement with everything
+that ran, whether or not it helped, and the sentences that its text must tell.
 
-All text of the record in the appendix is escaped, all its numbers stand in `\\rec{}`; no model writes any of it. The
-words themselves are in `appendix.tex.jinja`, `incidents.tex.jinja` and `disclosures.txt.jinja`.
+All text of the record in them is escaped, all its numbers stand in `\\rec{}`; no model writes any of it. The words
+themselves are in `appendix.tex.jinja`, `supplement.tex.jinja`, `incidents.tex.jinja` and `disclosures.txt.jinja`.
 
 How many branches of a run were tried, and whether this one was chosen for its result, no record knows, and the paper
 says so.
@@ -10,10 +10,9 @@ says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import zip_longest
-from statistics import fmean
-from typing import Any, Literal, cast
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import Any, Literal
 
 from record.ablation_results import ablation_results
 from record.cells import CellStatus, all_cells, totals_of
@@ -35,11 +34,19 @@ from record.nouns.data import Grade
 from record.nouns.decisions import Compare
 from record.nouns.nodes import STAGES, Node, changed, retries
 from record.nouns.papers import JUDGING
+from record.typeset import USE
 from stages.paper.effort import effort_context
 from stages.paper.latex import longtable, recorded, recorded_row, rendered, short, words
-from stages.paper.registered import in_full
+from stages.paper.registered import HASH, in_full
+from stages.paper.sheets import score, sheets
 from stages.paper.sources import LOGGED
 from stages.paper.tables import CONSTANT
+from stages.summaries import branch
+
+MOST, LINE = 4, 170
+"""Items of a list of incidents in the appendix, and characters of each: of lists and lines the supplement has all."""
+MOST_STEPS = 8
+"""Nodes on the way to the reported one that the appendix names."""
 
 LATE = ("After the draft, a reviewer was asked which ablations its claims need. Whoever asked had read the test "
         "results of the draft; nothing was chosen by those of the new nodes, which were scored once, after all of them "
@@ -63,47 +70,65 @@ FAMILIES: dict[Family, str] = {
 }
 
 
-def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "", figures: Sequence[str] = ()) -> str:
-    """The appendix as TeX. `isolation` says what kept the code from the labels.
+def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "", figures: Sequence[str] = (),
+             used: Collection[str] = (), checklist: bool = False) -> str:
+    """The appendix as TeX, bounded in length whatever a run holds: what it leaves out stands in the supplement.
 
-    `figures` are the names of those that do not stand in the main text.
+    `isolation` says what kept the code from the labels, `figures` are those that stand here, `used` the keys of the
+    comparisons that the text uses.
     """
-    differences = [one for one in claims if isinstance(one, Difference)]
-    over_examples = any(one.over_examples is not None for one in differences)
-    groups = dict.fromkeys((one.family, one.dataset) for one in differences)
+    best = winner(state)
+    shown = [one for one in _differences(claims) if one.key in used]
+    return rendered("appendix.tex.jinja", _all(state, claims) | context(state, most=MOST) | _compared(shown) | {
+        "figures": figures, "isolation": isolation, "compared": len(_differences(claims)),
+        "hash": state.plan_hash[:HASH], "registered": in_full(state), "best": best,
+        "grades": {grade: meaning for grade, meaning in GRADES.items() if grade in {one.grade for one in claims}},
+        "way": branch(state, best)[-MOST_STEPS:],
+        "told": [_told(one) for one in disclosures(state, claims)], "checklist": checklist,
+        "total": state.usage_without(*JUDGING)}) + "\n"
+
+
+def supplement(state: RunState, claims: Sequence[Claim], *, title: str, authors: str,
+               figures: Sequence[str] = ()) -> str:
+    """The supplement as a document of its own: everything that ran, was measured or compared, in full."""
+    made = {one.name: one.tex for one in sheets(state, claims)}
+    return rendered("supplement.tex.jinja", _all(state, claims) | context(state) | _compared(_differences(claims)) | {
+        "title": title, "authors": authors, "figures": figures, "sheet": made.__getitem__, "by_seed": by_seed,
+        "means": [one for one in claims if not isinstance(one, Difference)], "constant": CONSTANT}) + "\n"
+
+
+def _all(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
+    """What both are filled in from."""
+    def scored(node: Node) -> str:
+        return "--" if (found := score(node, state)) is None else f"{found:#.4g}".rstrip(".")
+
+    return effort_context(state, claims) | {
+        "logged": f" {LOGGED}" if {one.grade for one in claims} == {"logged"} else "", "table": longtable,
+        "row": recorded_row, "metric": state.data_plan.primary if state.data_plan is not None else None,
+        "score": scored}
+
+
+def _differences(claims: Sequence[Claim]) -> list[Difference]:
+    """The comparisons, those of the primary family first."""
+    found = [one for one in claims if isinstance(one, Difference)]
+    groups = dict.fromkeys((one.family, one.dataset) for one in found)
     places = {group: (group[0] != "primary", place) for place, group in enumerate(groups)}
+    return sorted(found, key=lambda one: places[one.family, one.dataset])
+
+
+def _compared(differences: Sequence[Difference]) -> dict[str, Any]:
+    """What a table of these comparisons is filled in from."""
+    over_examples = any(one.over_examples is not None for one in differences)
     without_interval: dict[str, dict[str, None]] = {}
     for one in differences:
         if one.over_examples is not None and one.over_examples.reason:
             without_interval.setdefault(one.over_examples.reason, {})[f"{words(one.name)} on {one.dataset}"] = None
-    usage = sorted((role, one) for role, one in state.usage.items() if role not in JUDGING)  # it comes after the paper
-    total = state.usage_without(*JUDGING)
-    settings, unset = _settings(state)
-    metric = state.data_plan.primary if state.data_plan is not None else None
-
-    def score(node: Node) -> str:
-        """The mean of the primary metric over the method's conditions on validation data, else over all."""
-        assert state.data_plan is not None
-        methods = {arm.name for arm in state.data_plan.arms if arm.role == "method"}
-        values = [one for one in node.measurements if node.kind != "rung" and metric and one.name == metric.name
-                  and one.split == "validation"]
-        chosen = [one.value for one in values if one.arm in methods] or [one.value for one in values]
-        return f"{fmean(chosen):#.4g}".rstrip(".") if chosen else "--"
-
-    return rendered("appendix.tex.jinja", context(state) | effort_context(state, claims) | {
-        "figures": figures, "isolation": isolation,
-        "logged": f" {LOGGED}" if {one.grade for one in claims} == {"logged"} else "",
-        "grades": {grade: meaning for grade, meaning in GRADES.items() if grade in {one.grade for one in claims}},
-        "metric": metric, "score": score, "means": [one for one in claims if not isinstance(one, Difference)],
-        "by_seed": by_seed, "constant": CONSTANT, "families": FAMILIES,
-        "registered": in_full(state),
-        "differences": sorted(differences, key=lambda one: places[one.family, one.dataset]),
+    return {
+        "differences": differences, "families": FAMILIES, "over_examples": over_examples,
         "forms": ["mean", "ci", *["ci_examples"] * over_examples, "p_adjusted", "mde", "n"],
-        "over_examples": over_examples, "verdicts": "L{0.75in}" if any(one.caveats for one in differences) else "l",
+        "verdicts": "L{0.75in}" if any(one.caveats for one in differences) else "l",
         "without_interval": without_interval, "power": f"{POWER:.0%}", "level": f"{LEVEL:.0%}",
-        "minimum_replicates": MINIMUM_REPLICATES, "settings": settings, "unset": unset,
-        "usage": [*usage, ("total", total)] if usage else [], "total": total, "paid": paid,
-        "table": longtable, "row": recorded_row}) + "\n"
+        "minimum_replicates": MINIMUM_REPLICATES}
 
 
 def by_seed(claim: Claim) -> str:
@@ -111,20 +136,13 @@ def by_seed(claim: Claim) -> str:
     return ", ".join(f"{seed}: {value:.4g}" for seed, value in zip(claim.seeds, claim.values, strict=True))
 
 
-def _settings(state: RunState) -> tuple[list[tuple[tuple[str, str], tuple[str, str]]], list[str]]:
-    """Settings with their values, two a row, and the names of those without one."""
-    def flat(value: object, prefix: str) -> Iterable[tuple[str, str]]:
-        if not isinstance(value, dict):
-            return [(prefix, "" if value is None else str(value))]
-        return [pair for name, inner in cast(dict[str, object], value).items()
-                for pair in flat(inner, f"{prefix}.{name}" if prefix else name)]
-
-    settings = state.started.settings if state.started is not None else {}
-    shown = sorted((name, short(value, 160)) for name, value in flat(settings, "")
-                   if name != "sandbox.scorers" and name.split(".")[0] != "data")  # these stand above
-    given = [(name, value) for name, value in shown if value]
-    half = (len(given) + 1) // 2
-    return [*zip_longest(given[:half], given[half:], fillvalue=("", ""))], [name for name, value in shown if not value]
+def _told(text: str) -> str:
+    """A sentence with macros of values as TeX of the appendix."""
+    at, parts = 0, list[str]()
+    for use in USE.finditer(text):
+        parts += [recorded(text[at:use.start()]), use[0]]
+        at = use.end()
+    return " ".join(one for one in (*parts, recorded(text[at:])) if one)
 
 
 def incidents(state: RunState) -> str:
@@ -132,8 +150,8 @@ def incidents(state: RunState) -> str:
     return rendered("incidents.tex.jinja", context(state))
 
 
-def context(state: RunState) -> dict[str, Any]:
-    """What the templates of the appendix are filled in from."""
+def context(state: RunState, most: int = 0) -> dict[str, Any]:
+    """What the templates on incidents are filled in from; lists of `most` items at most, where it is given."""
     failures: list[tuple[Node, str]] = []
     for node in state.nodes.values():
         why = [node.failure.message] if node.failure and node.failure.kind != "suspect" else []
@@ -147,7 +165,8 @@ def context(state: RunState) -> dict[str, Any]:
         "comparisons": [one.action for one in state.decisions.values() if isinstance(one.action, Compare)],
         "unreplicated": ", ".join(node.id for node in state.nodes.values() if node.status == "good"
                                   and node.id in replicable and not replicates_of(state, node.id)),
-        "listed": _listed, "item": _item, "paid": paid, "ablation_rows": ablation_rows,
+        "compact": bool(most), "listed": partial(_listed, most), "item": partial(_item, most), "paid": paid,
+        "ablation_rows": ablation_rows,
         "cells": (cells := all_cells(state)), "totals": totals_of(state, cells), "origins": _origins,
         "missing": _missing, "retries": retries, "changed": changed, "seedless": seedless,
         "replicates_of": replicates_of, "total_of": total_of}
@@ -168,14 +187,16 @@ def _missing(cells: Iterable[CellStatus]) -> dict[str, list[str]]:
     return found
 
 
-def _listed(head: str, *, caller: Callable[[], str]) -> str:
-    items = caller().strip()
-    return (f"{head}\n\\begin{{description}}\\footnotesize\\raggedright\n{items}\n\\end{{description}}\n\n" if items
-            else "")
+def _listed(most: int, head: str, *, caller: Callable[[], str]) -> str:
+    items = [line for line in caller().split("\n") if line.strip()]
+    if most and len(items) > most:
+        items[most:] = [_item(0, "...", caller=lambda: f"{len(items) - most} more in the supplement")]
+    return (f"{head}\n\\begin{{description}}\\footnotesize\\raggedright\n" + "\n".join(items)
+            + "\n\\end{description}\n\n" if items else "")
 
 
-def _item(name: str, *, caller: Callable[[], str]) -> str:
-    return rf"\item[{recorded(name)}] {recorded(caller())}" + "\n"
+def _item(most: int, name: str, *, caller: Callable[[], str]) -> str:
+    return rf"\item[{recorded(name)}] {recorded(short(caller(), LINE) if most else caller())}" + "\n"
 
 
 def paid(used: RoleUsage, unit: str = "") -> str:

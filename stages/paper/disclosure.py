@@ -27,7 +27,7 @@ from record.nouns.decisions import Action
 from record.nouns.nodes import SEARCH_KINDS, STAGES, Attempt, Node, StageName
 from record.nouns.papers import JUDGING
 from stages.paper.appendix import FORKED, LATE
-from stages.paper.scope import CUT
+from stages.paper.scope import CUT, misread
 
 RULES = {
     "next node": "search.policy picks the parent from validation results that the decision may see (docs/search.md)",
@@ -77,7 +77,8 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
         "drafts": [{"round": one.round, "untied": len(one.violations), "findings": len(one.findings),
                     "pages": one.pages, "released": one.round == text,
                     "cut": [line for line in one.edits if line.endswith(CUT)],
-                    "claims too much": state.scoped[one.round].findings if one.round in state.scoped else ()}
+                    "claims too much": state.scoped[one.round].findings if one.round in state.scoped else (),
+                    "misread": misread(state.scoped.get(one.round), decisions(state))}
                    for one in drafts.values()],
         "limited": state.limited or "", "tuning": account_of(state), "parity": parity_of(state),
         # the judge comes after the paper; of an earlier writing it is not this paper's

@@ -113,7 +113,7 @@ async def figures_of(material: Material, draft: Drafted) -> dict[str, Shown]:
     parts = parts_for(material, draft.draft)
     found = places((folder / "paper.log").read_text(errors="replace"))
     pictures = await cut(folder / "paper.pdf", found, timeout=material.settings.timeout)
-    in_appendix = {one.name for one in parts.figures if one.appendix}
+    in_appendix = {one.name for one in parts.figures if one.place == "appendix"}
     mentioned = mentions(parts.draft, material.evidence)
     reviews = material.state.figures.reviews if material.state.figures else ()
     shown: dict[str, Shown] = {}

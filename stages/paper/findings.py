@@ -11,6 +11,8 @@ from pathlib import Path
 
 from models.roles.revising import SectionLength
 from record.nouns.papers import Draft, PaperFinding
+from record.typeset import as_read, filled, printable
+from review.evidence import Evidence, numbers, scan, sentences
 from stages.paper.template import Template
 
 OVERFULL = 10.0
@@ -47,7 +49,7 @@ def of_log(log: str, source: str = "") -> tuple[PaperFinding, ...]:
     return tuple(dict.fromkeys((*found, *(PaperFinding(text=line) for line in lines))))
 
 
-def filled(folder: Path, floats: tuple[str, ...]) -> float | None:
+def pages_filled(folder: Path, floats: tuple[str, ...]) -> float | None:
     """Pages of main text, with the used part of the last: up to its end or its last float, from the .aux; references
     and appendix do not count."""
     aux, log = ((folder / f"paper.{suffix}").read_text(errors="replace") for suffix in ("aux", "log"))
@@ -116,3 +118,23 @@ def too_thin(pages: float | None, limit: int) -> tuple[str, ...]:
         return ()
     return (f"the main text fills {pages:.1f} of {limit} pages: say more of method, settings, results and failures "
             "that the record holds",)
+
+
+SENTENCES, NUMBERS = 6, 4
+"""What an abstract has at most: a reader keeps no more. One number for each confirmatory effect is allowed in any case.
+"""
+
+
+def of_abstract(abstract: str, evidence: Evidence) -> tuple[str, ...]:
+    """Complaints on an abstract that is longer, or prints more numbers, than a reader keeps."""
+    count = sum(1 for _ in sentences(scan(abstract)))
+    printed = filled(abstract, lambda use: as_read(printable(evidence.value(use) or "")))
+    plain = re.sub(r"\\([%&#_$])", r"\1", printed)
+    typed = numbers.mask(plain, numbers.phrases(evidence.literals, evidence.names))
+    found = [text for _, text in numbers.digits(typed)]
+    registered = evidence.plan.hypotheses if evidence.plan is not None else ()
+    most = max(NUMBERS, sum(len(one.effects) for one in registered if one.confirmatory))
+    long = f"the abstract has {count} sentences: make it {SENTENCES} at most, the finding first"
+    full = (f"the abstract prints {len(found)} numbers ({', '.join(found)}): {most} at most; "
+            r"\verdict{key.short} prints the estimate alone, tables have the rest")
+    return (*[long] * (count > SENTENCES), *[full] * (len(found) > most))

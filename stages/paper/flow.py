@@ -32,6 +32,7 @@ from stages.bench import Bench, do_work
 from stages.paper.citations import cite
 from stages.paper.disclosure import disclosure, file_of
 from stages.paper.figures import draw_figures
+from stages.paper.findings import of_abstract
 from stages.paper.material import write_inputs
 from stages.paper.outline import checked, groups, section_inputs, taken, with_rungs
 from stages.paper.reflection import reflect
@@ -53,13 +54,15 @@ class NoDraftError(Exception):
 
 
 async def write(bench: Bench) -> None:
-    """Record the writer's draft, assessed: an outline, then its sections in order, the abstract with the last.
+    """Record the writer's draft, assessed: an outline, then its sections in order, the abstract with the last, and once
+    more where it is longer than an abstract may be.
 
     Raises: `NoDraftError`.
     """
 
     async def work(client: ModelClient) -> None:
-        inputs = write_inputs(material_of(bench, client.decision))
+        material = material_of(bench, client.decision)
+        inputs = write_inputs(material)
         outline = await _outlined(client, inputs)
         sections: tuple[Section, ...] = ()
         captions: dict[str, str] = {}
@@ -73,6 +76,10 @@ async def write(bench: Bench) -> None:
             sections += taken(asked, answer.sections)
             captions |= answer.captions
             abstract = answer.abstract or abstract
+        if complaints := of_abstract(abstract, material.evidence):
+            given = section_inputs(inputs, outline, (), sections).model_copy(update={"complaints": complaints})
+            answer = await client.usable(WRITE, given, then="the reflector gets the abstract as it is")
+            abstract = answer.abstract if answer is not None and answer.abstract else abstract
         if not bench.state.drafts:
             draft = Draft(title=outline.title, abstract=abstract, sections=sections, captions=captions)
             bench.recorder.append(await drafted(bench, draft, number=0))
@@ -103,10 +110,10 @@ async def release(bench: Bench) -> None:
         await review_scope(bench, best_of(bench.state.drafts))
         left = await _cut(bench)
         material, best, folder = material_of(bench), best_of(bench.state.drafts), bench.folder
-        found = await assess_draft(bench, material, best.draft, "final")
+        found = await assess_draft(bench, material, best.draft, "final", whole=True)
         reasons = (*reasons_against(found), *left)
         if reasons:
-            found = await assess_draft(bench, material, best.draft, "final", refused=True)
+            found = await assess_draft(bench, material, best.draft, "final", refused=True, whole=True)
         final = folder.paper / "rounds" / "final"
         (folder.paper / "paper.pdf").unlink(missing_ok=True)
         for path in sorted(final.rglob("*"), key=lambda path: path.suffix == ".pdf"):  # the PDF last

@@ -32,24 +32,24 @@ from record.nouns.figures import FinalFigure
 from record.nouns.hypotheses import Decision
 from record.nouns.papers import Draft
 from record.source import code_of
-from record.typeset import as_read
+from record.typeset import as_read, uses, without_form
 from review.evidence import LITERALS, Evidence, claims_in, used_keys
 from stages.digests import lines_of
-from stages.paper.appendix import appendix, disclosures
+from stages.paper.appendix import appendix, disclosures, supplement
 from stages.paper.citations import library_of, reference
 from stages.paper.decided import OURS
 from stages.paper.latex import escape
 from stages.paper.outline import of_rungs, to_report
-from stages.paper.registered import page_one
-from stages.paper.sources import FigureFile, PaperParts, Table
+from stages.paper.registered import page_one, table_of
+from stages.paper.sheets import files, sheets
+from stages.paper.sources import AUTHORS, FigureFile, PaperParts, Table
 from stages.paper.tables import tables
 from stages.paper.template import Template, kept, load
 from stages.settings import PaperSettings
-from stages.summaries import branch, for_paper
 
-SHOWN = {"mean": "mean", "pm": "mean and standard deviation", "ci": "95 % interval of the mean", "n": "replicates"}
-"""The forms of a claim that a writer is offered, and what they print."""
-DETECTABLE = {"mde": "smallest true difference that would have been found in four of five such studies"}
+SHOWN = {"pm": "mean and standard deviation", "mean": "mean"}
+"""The forms of a mean that a writer is offered, and what they print; of a difference the last. Tables have the others:
+intervals, replicates, detectable differences."""
 
 AClaim = TypeVar("AClaim", bound=Claim)
 
@@ -109,8 +109,9 @@ class Material:
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
-        return tables(self.claims.means, self.plan, self.state.datasets, ablation_conditions(self.state),
-                      self.claims.differences)
+        return (*table_of(self.state), *tables(
+            self.claims.means, self.plan, self.state.datasets, ablation_conditions(self.state),
+            self.claims.differences))
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
@@ -168,9 +169,8 @@ def write_inputs(material: Material) -> WriteInputs:
         for one in material.decisions)
     sentences = (material.isolation, *disclosures(state, material.claims.means))
     return WriteInputs(
-        idea=state.started.idea, data_plan=plan, facts=state.datasets, results=results, branch=branch(state, best.id),
-        summaries=tuple(for_paper(stage.summary, results) for stage in state.stages.values()
-                        if stage.summary is not None),
+        idea=state.started.idea, data_plan=plan, facts=state.datasets, results=results,
+        summaries=tuple(stage.summary for stage in state.stages.values() if stage.summary is not None),
         setups=tuple(ClaimLine(key=key, printed=text, meaning=key.replace(".", " "))
                      for key, text in material.evidence.setups.items()),
         decided=decided, comparisons=comparisons, figures=material.figures,
@@ -181,24 +181,32 @@ def write_inputs(material: Material) -> WriteInputs:
         statements=(*of_rungs(state), *to_report(plan, decided, comparisons, sentences)))
 
 
-def parts_for(material: Material, draft: Draft, *, refused: bool = False) -> PaperParts:
-    """A draft with all that it may lean on, ready to be checked and typeset."""
-    placed = used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
-    figures = tuple(FigureFile(  # what is not meant for the main text, and not placed there, stands in the appendix
-        name=one.name, path=material.folder.drawn / f"{one.name}.pdf",
-        appendix=one.name not in placed and (
-            one.name in OURS or draft.placements.get(one.name, one.placement) == "appendix"),
-    ) for one in material.figures)
-    in_appendix = [one.name for one in figures if one.appendix]
-    described = {one.name: escape(one.description) for one in material.figures
-                 if one.name in (*in_appendix, *OURS)}
+def parts_for(material: Material, draft: Draft, *, refused: bool = False, whole: bool = False) -> PaperParts:
+    """A draft with all that it may lean on, ready to be checked and typeset; `whole` with what lies beside the paper.
+
+    A figure that is not meant for the main text, and not placed there, stands in the appendix if the text refers to it,
+    else in the supplement.
+    """
+    bodies, state, claims = [one.body for one in draft.sections], material.state, material.claims.every
+    placed, referred = (used_keys(bodies, frozenset({command})) for command in ("paperfigure", "ref"))
+    beside = [one.name for one in material.figures if one.name not in placed and (
+        one.name in OURS or draft.placements.get(one.name, one.placement) == "appendix")]
+    in_appendix = [name for name in beside if f"fig:{name}" in referred]
+    figures = tuple(FigureFile(
+        name=one.name, path=material.folder.drawn / f"{one.name}.pdf", place="main" if one.name not in beside else
+        "appendix" if one.name in in_appendix else "supplement") for one in material.figures)
+    described = {one.name: escape(one.description) for one in material.figures if one.name in (*beside, *OURS)}
+    used = {without_form(use.key) for text in draft.texts for use in uses(text)}
     return PaperParts(
         draft=draft.model_copy(update={"captions": described | draft.captions}), refused=refused,
         tables=material.tables, library=material.library, notice=material.notice,
-        registered=page_one(material.state), figures=figures,
-        logged={one.grade for one in material.claims.every} == {"logged"},
-        appendix=appendix(material.state, material.claims.every, isolation=material.isolation, figures=in_appendix),
-        evidence=replace(material.evidence, appendix=frozenset(in_appendix)))
+        registered=page_one(state), figures=figures, logged={one.grade for one in claims} == {"logged"},
+        appendix=appendix(state, claims, isolation=material.isolation, figures=in_appendix, used=used,
+                          checklist=material.settings.checklist),
+        supplement=supplement(state, claims, title=draft.title, authors=AUTHORS, figures=[
+            name for name in beside if name not in in_appendix]) if whole else "",
+        data=files(sheets(state, claims)) if whole else {},
+        evidence=replace(material.evidence, appendix=frozenset(beside)))
 
 
 def statistics_of(material: Material, datasets: Sequence[str], most: int = 24) -> tuple[str, ...]:
@@ -240,7 +248,7 @@ def _lines(plan: DataPlan, claims: Sequence[Claim], wanted: Asked) -> tuple[Clai
     found: list[ClaimLine] = []
     for claim in _wanted(plan, claims):
         paired = isinstance(claim, Difference)
-        forms = SHOWN | DETECTABLE if paired and claim.called == "no measurable difference" else SHOWN
+        forms = {"mean": SHOWN["mean"]} if paired else SHOWN
         listed = claim.key in wanted.differences if paired else (
             claim.arm in RUNGS or (claim.dataset, claim.name, claim.condition) in wanted.means)
         found += [ClaimLine(key=f"{claim.key}.{form}", printed=texts[f"{claim.key}.{form}"],
@@ -279,8 +287,4 @@ def _note(one: Difference) -> str:
     if one.called == "unknown":
         few = one.n < MINIMUM_REPLICATES
         return "too few pairs of seeds for a verdict" if few else "all pairs gave the same: the spread is unknown"
-    if one.called != "no measurable difference":
-        return ""
-    over = "the seeds agree on it, but its interval over test examples includes zero; " if one.by_examples else ""
-    smallest = printed([one])[f"{one.key}.mde"]
-    return f"{over}a difference smaller than {smallest} ({one.key}.mde) could not have been seen"
+    return "the seeds agree on it, but its interval over test examples includes zero" if one.by_examples else ""

@@ -2,10 +2,9 @@
 sections see.
 
 To be reported is what came of every hypothesis, good or bad (of a plan without any, every outcome of the primary
-comparison), and what a reader must learn of the run. Checked is
-that all of it is planned somewhere, that all an outline names exists, and that every figure and the main table have
-their one place and no other table has two. The appendix prints what no table does. The reflector learns of a draft that
-leaves out a verdict.
+comparison), and what a reader must learn of the run. Checked is that all of it is planned somewhere, that all an
+outline names exists, and that every figure, the main table and that of hypotheses have their one place and no other
+table has two. The supplement prints what no table does. The reflector learns of a draft that leaves out a verdict.
 
 What it does not guarantee: that an outline makes a good paper, or that the sentences say it well.
 """
@@ -45,8 +44,10 @@ def checked(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, t
     what a reader must learn of the run in the last. An outline that is right comes back as it is.
     """
     in_text = [one.name for one in inputs.figures if one.placement == "main"]
+    verdicts = [one.key for one in (*inputs.decided, *inputs.comparisons)]
     known = {  # what each field of a section may name
-        "keys": frozenset(line.key for line in (*inputs.results, *inputs.setups, *inputs.decided, *inputs.comparisons)),
+        "keys": frozenset((*(line.key for line in (*inputs.results, *inputs.setups)), *verdicts,
+                           *(f"{key}.short" for key in verdicts))),
         "figures": frozenset(one.name for one in inputs.figures), "tables": frozenset(inputs.tables),
         "references": frozenset(one.key for one in inputs.references),
         "tells": frozenset(one.id for one in inputs.statements)}
@@ -72,7 +73,7 @@ def checked(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, t
         sections.append(section.model_copy(update=kept))
     for name in ("keys", "tells"):
         faults += _unknown("the abstract", name, getattr(outline.abstract, name), known[name])
-    for field, needed, once in (("figures", in_text, in_text), ("tables", inputs.tables[:1], inputs.tables)):
+    for field, needed, once in (("figures", in_text, in_text), ("tables", _needed(inputs), inputs.tables)):
         faults += [f"{field}: {name!r} is placed {placed[field][name]} times: place it once" for name in once
                    if placed[field][name] > 1 or (name in needed and not placed[field][name])]
     faults += [f"figures: {one.name!r} stands in the appendix: place it in no section" for one in inputs.figures
@@ -103,7 +104,7 @@ def _completed(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
             (longest, "tells", [one.id for one in inputs.statements if not is_disclosure(one)]),
             (-1, "tells", [one.id for one in inputs.statements if is_disclosure(one)]),
             (longest, "figures", [one.name for one in inputs.figures if one.placement == "main"]),
-            (longest, "tables", inputs.tables[:1])):
+            (longest, "tables", _needed(inputs))):
         placed = {name for section in sections for name in getattr(section, field)}
         more = [name for name in needed if name not in placed]
         sections[at] = sections[at].model_copy(update={field: (*getattr(sections[at], field), *more)})
@@ -112,6 +113,11 @@ def _completed(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
         "sections": tuple(one.model_copy(update={"share": one.share / total}) for one in sections),
         "abstract": outline.abstract.model_copy(update={
             "tells": tuple(dict.fromkeys((*outline.abstract.tells, *required)))})})
+
+
+def _needed(inputs: WriteInputs) -> list[str]:
+    """The tables that the main text has in any case: what was registered, and the primary metric."""
+    return [name for name in inputs.tables if name in ("hypotheses", "main")] or list(inputs.tables[:1])
 
 
 def _unknown(where: str, field: str, names: Sequence[str], known: Collection[str]) -> Iterator[str]:
@@ -130,9 +136,10 @@ def groups(outline: PaperOutline, size: int) -> list[tuple[str, ...]]:
 
 def section_inputs(inputs: WriteInputs, outline: PaperOutline, asked: tuple[str, ...],
                    written: tuple[Section, ...]) -> SectionInputs:
-    """What the writer of these sections gets; the last ones come with the abstract."""
+    """What the writer of these sections gets; the last ones come with the abstract, which none of them asks for alone.
+    """
     planned = [section for section in outline.sections if section.title in asked]
-    last = outline.sections[-1].title in asked
+    last = not asked or outline.sections[-1].title in asked
     ids = {one for section in planned for one in section.tells} | (set(outline.abstract.tells) if last else set[str]())
     items = tuple(one for one in inputs.statements if one.id in ids)
     keys = {key for section in planned for key in section.keys} | (set(outline.abstract.keys) if last else set[str]())
@@ -140,6 +147,8 @@ def section_inputs(inputs: WriteInputs, outline: PaperOutline, asked: tuple[str,
     used = {field: {name for section in planned for name in getattr(section, field)}
             for field in ("figures", "tables", "references")}
     # A figure of the appendix may be referred to from anywhere.
+    if not any(key.startswith("code.") for key in keys):  # the code is for who says how it was done
+        inputs = inputs.model_copy(update={"winner_code": {}})
     used["figures"] |= {one.name for one in inputs.figures if one.placement == "appendix"}
     return SectionInputs(
         inputs=inputs, outline=outline, asked=asked, abstract=last, written=written, statements=items,
@@ -187,7 +196,7 @@ def unreported(draft: Draft, inputs: WriteInputs) -> Iterator[str]:
     of which the abstract prints none."""
     for item in untold(draft, inputs.statements):
         yield f"the abstract prints no value of {item.id}, which it has to tell: {item.text}"
-    told = {where: {use.key for use in uses(text) if use.macro == "verdict"} for where, text in (
+    told = {where: {without_form(use.key) for use in uses(text) if use.macro == "verdict"} for where, text in (
         ("the abstract", draft.abstract), ("no section", "\n".join(section.body for section in draft.sections)))}
     for item in inputs.statements:
         if item.id.startswith("hypothesis-"):

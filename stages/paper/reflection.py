@@ -20,12 +20,14 @@ from models.roles.revising import ReflectInputs, Reflection, Round, SectionEdit,
 from record.events.papers import Drafted
 from record.nouns.papers import Draft, Section
 from record.typeset import without_form
+from review.evidence import used_keys
+from review.evidence.allowed import CITES
 from stages.bench import Bench, do_work
 from stages.paper.citations import of_this_version
 from stages.paper.figure_review import review_paper_figures
 from stages.paper.findings import lengths
 from stages.paper.material import write_inputs
-from stages.paper.scope import review_scope, too_much
+from stages.paper.scope import misread, review_scope, too_much
 from stages.paper.versions import best_of, counted, drafted, material_of, rank
 
 MANY = 5
@@ -87,22 +89,25 @@ def reflect_inputs(bench: Bench, before: Sequence[Drafted], k: int, *, news: tup
     seen, scoped = bench.state.figures_seen.get(base.round), bench.state.scoped.get(base.round)
     material = material_of(bench, k)
     inputs, draft = write_inputs(material), base.draft
+    supports = tuple(support for one in of_this_version(bench.state)[1] for support in one.supports)
     violations = (*base.violations, *too_much(draft, scoped.findings if scoped else (), material.evidence))
     # Of the record it needs what the paper is about, and what the draft or a finding about it names.
     text = "\n".join((*draft.texts, *violations, *base.complaints, *news,
                       *(key for s in inputs.statements for key in s.keys)))
+    cited = {*used_keys(draft.texts, CITES), *(one.key for one in supports)}
     return ReflectInputs(
-        inputs=inputs, draft=draft, pages=base.pages, over=base.over,
+        inputs=inputs.model_copy(update={"references": tuple(one for one in inputs.references if one.key in cited)}),
+        draft=draft, pages=base.pages, over=base.over,
         results=tuple(line for line in inputs.results if line.listed or without_form(line.key) in text),
         comparisons=tuple(one for one in inputs.comparisons if one.listed or one.key in text),
-        violations=violations, complaints=base.complaints,
+        violations=violations, complaints=(*base.complaints, *misread(scoped, material.decisions)),
         compile_findings=tuple(one.text for one in base.findings if one.by_edit),
         lengths=lengths(draft, base.pages),
         figure_reviews=bench.state.figures.reviews if bench.state.figures else (),
         paper_figures=seen.reviews if seen is not None else (), rewritable=_rewritable(base),
         tried=tuple(Round(number=one.round, outcome=_outcome(before[:k], one), edits=one.edits, refused=one.refused)
                     for k, one in enumerate(before) if k),
-        news=news, supports=tuple(support for one in of_this_version(bench.state)[1] for support in one.supports))
+        news=news, supports=supports)
 
 
 def _rewritable(base: Drafted) -> tuple[str, ...]:

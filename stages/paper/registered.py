@@ -1,7 +1,8 @@
-"""What was registered and what came of it, as TeX by the program: a block of page one, and a part of the appendix.
+"""What was registered and what came of it, as TeX by the program: a line of page one, a table, a part of the appendix.
 
-Page one has the hash of the plan, the search's objective with its reason, whether prior work was read, and a table of
-hypotheses with estimate, interval, n and verdict. The appendix (`registered.tex.jinja`) has them in full.
+Page one has the hash of the plan, the search's objective with its reason, and whether prior work was read. The table
+`hypotheses` of the main text has effect, interval, smallest effect, n and verdict of each; the appendix
+(`registered.tex.jinja`) says how each was to be decided.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from record.estimands import described
 from record.fold.state import RunState
 from record.nouns.hypotheses import Decision, PartDecided
 from stages.paper.latex import recorded, rendered, row
+from stages.paper.sources import Table
 
 HASH = 12
 """Digits of the plan's hash that are printed."""
@@ -27,24 +29,34 @@ def page_one(state: RunState) -> str:
     if plan is None:
         return ""
     reason = f": {plan.objective_reason.rstrip('.')}" if plan.objective_reason else ""
-    lines = [recorded(f"Data plan {state.plan_hash[:HASH]}, made before any code was written. Objective of the search: "
-                      f"{plan.objective}{reason}.")]
-    if state.prior_work is None or state.prior_work.unread:
-        lines.append(recorded(UNREAD))
+    unread = f" {UNREAD}" if state.prior_work is None or state.prior_work.unread else ""
+    return recorded(f"Data plan {state.plan_hash[:HASH]}, made before any code was written. Objective of the search: "
+                    f"{plan.objective}{reason}.{unread}")
+
+
+def table_of(state: RunState) -> tuple[Table, ...]:
+    """The table `hypotheses`; none where nothing was registered."""
     found = decisions(state)
-    if found:
-        rows = "\n".join(line for one in found for line in _rows(one))
-        lines.append(
-            "\\begin{tabular}{@{}p{0.46\\linewidth}p{0.22\\linewidth}rl@{}}\n\\toprule\n"
-            f"{row(('Registered hypothesis', 'Estimate [interval]', '$n$', 'Verdict'))}\n\\midrule\n{rows}\n"
-            "\\bottomrule\n\\end{tabular}")
-    return "\\par\n".join(lines)
+    if not found:
+        return ()
+    rows = "\n".join(line for one in found for line in _rows(one))
+    previews = " A preview confirms nothing." if any(
+        one.hypothesis.confirmatory and not one.confirmed for one in found) else ""
+    return (Table("hypotheses", (
+        "\\begin{tabular}{@{}L{0.46\\linewidth}lrrl@{}}\n\\toprule\n"
+        f"{row(('Registered hypothesis', 'Effect [interval]', 'Smallest', '$n$', 'Verdict'))}\n\\midrule\n{rows}\n"
+        "\\bottomrule\n\\end{tabular}"),
+        "What was registered before any code was written, and what came of it: the effect, which the hypothesis says "
+        "is above zero, its interval, the smallest effect of interest, and $n$ units (seeds, or datasets). Intervals "
+        f"are corrected (Holm) over the confirmatory hypotheses.{previews}"),)
 
 
 def _rows(one: Decision) -> Sequence[str]:
     """A row for each effect; statement and verdict stand in the first."""
     kind = "" if one.confirmed else " (preview)" if one.hypothesis.confirmatory else " (exploratory)"
-    return [row((recorded(one.hypothesis.statement) if first else "", _estimate(part), recorded(len(part.values)),
+    named = rf"\emph{{{recorded(one.hypothesis.id)}}}: {recorded(one.hypothesis.statement)}"
+    return [row((named if first else "", _estimate(part),
+                 recorded(f"{part.effect.smallest:g}"), recorded(len(part.values)),
                  recorded(f"{one.verdict}{kind}") if first else ""))
             for part, first in zip(one.parts, (True, *[False] * len(one.parts)), strict=False)]
 
@@ -64,4 +76,4 @@ def in_full(state: RunState) -> str:
     if plan is None or not found:
         return ""
     return rendered("registered.tex.jinja", {
-        "found": found, "described": partial(described, plan=plan), "hash": state.plan_hash[:HASH]})
+        "found": found, "described": partial(described, plan=plan)})

@@ -1,7 +1,9 @@
 """The texts of a paper held against what was decided, and what is cut in the end.
 
 A role quotes what claims more than the verdicts; quotes that do not stand there are dropped. What it found of a version
-goes to the reflector like a violation. At release the program takes out sentences that still claim too much, and
+goes to the reflector like a violation. Another sees the text alone and says what came of each hypothesis; what differs
+from the record goes to the reflector as a complaint, and what is left of it to the disclosure: a model's reading holds
+up no release. At release the program takes out sentences that still claim too much, and
 comparisons that no verdict bears out (`review.evidence.compared`); a title it leaves, and the paper stays a DRAFT.
 
 What it does not guarantee: that a model sees every claim that goes too far.
@@ -10,19 +12,20 @@ What it does not guarantee: that a model sees every claim that goes too far.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from models.client import ModelClient
 from models.errors import BudgetSpent
-from models.roles import SCOPE
-from models.roles.revising import PrintedText, ScopeInputs
+from models.roles import READER, SCOPE
+from models.roles.revising import PrintedText, Question, ReaderInputs, ScopeInputs
 from record.events.papers import Drafted, Scoped
-from record.nouns.papers import Draft, ScopeFinding, Section
-from record.typeset import uses
+from record.nouns.hypotheses import Decision
+from record.nouns.papers import Draft, Reading, ScopeFinding, Section
+from record.typeset import uses, without_form
 from review.evidence import Evidence, Violation, scan, sentences, unbound
 from stages.bench import Bench, do_work
 from stages.paper.figure_review import plain
-from stages.paper.material import write_inputs
+from stages.paper.material import Material, write_inputs
 from stages.paper.versions import material_of
 from stages.shares import scope_task
 
@@ -47,21 +50,54 @@ async def review_scope(bench: Bench, draft: Drafted) -> None:
 
 async def _review(bench: Bench, client: ModelClient, draft: Drafted) -> Scoped:
     material = material_of(bench, client.decision)
-    inputs, every = write_inputs(material), texts_of(draft.draft)
-    used = {use.key for text in every.values() for use in uses(text) if use.macro == "verdict"}
+    every = texts_of(draft.draft)
     texts = {where: plain(text, material.evidence) for where, text in every.items()}
+    found = Scoped(round=draft.round)
     try:
-        answer = await client.usable(SCOPE, ScopeInputs(
-            idea=inputs.idea, data_plan=inputs.data_plan, facts=inputs.facts, decided=inputs.decided,
-            comparisons=tuple(one.clause for one in inputs.comparisons if one.key in used),
-            texts=tuple(PrintedText(where=where, text=text) for where, text in texts.items())),
-            then="the draft is not held against the scope of its verdicts")
+        found = await _scope(client, material, draft.round, every, texts)
+        return found.model_copy(update={"reading": await _read(client, material, texts)})
     except BudgetSpent as error:
-        return Scoped(round=draft.round, why=str(error))
+        return found.model_copy(update={"why": str(error)})
+
+
+async def _scope(client: ModelClient, material: Material, number: int, every: Mapping[str, str],
+                 texts: Mapping[str, str]) -> Scoped:
+    inputs = write_inputs(material)
+    used = {without_form(use.key) for text in every.values() for use in uses(text) if use.macro == "verdict"}
+    answer = await client.usable(SCOPE, ScopeInputs(
+        idea=inputs.idea, data_plan=inputs.data_plan, facts=inputs.facts, decided=inputs.decided,
+        comparisons=tuple(one.clause for one in inputs.comparisons if one.key in used), texts=_printed(texts)),
+        then="the draft is not held against the scope of its verdicts")
     if answer is None:
-        return Scoped(round=draft.round, why="the model gave no usable answer")
-    return Scoped(round=draft.round, findings=tuple(
+        return Scoped(round=number, why="the model gave no usable answer")
+    return Scoped(round=number, findings=tuple(
         one for one in answer.findings if any(_flat(one.quote) in _flat(text) for text in texts.values())))
+
+
+async def _read(client: ModelClient, material: Material, texts: Mapping[str, str]) -> Reading | None:
+    """What a reader of the text alone takes from it; None where nothing was registered."""
+    asked = tuple(Question(id=one.hypothesis.id, statement=one.hypothesis.statement) for one in material.decisions)
+    return await client.usable(READER, ReaderInputs(texts=_printed(texts), questions=asked),
+                               then="no reader says what the paper found") if asked else None
+
+
+def _printed(texts: Mapping[str, str]) -> tuple[PrintedText, ...]:
+    return tuple(PrintedText(where=where, text=text) for where, text in texts.items())
+
+
+def misread(scoped: Scoped | None, decided: Iterable[Decision]) -> tuple[str, ...]:
+    """Where a reader of a version takes from it what the record does not say, a line a hypothesis."""
+    told = {one.id: one for one in scoped.reading.told} if scoped is not None and scoped.reading is not None else {}
+    lines: list[str] = []
+    for one in decided:
+        found = told.get(one.hypothesis.id)
+        if found is None or found.says == one.verdict or (
+                found.says == "nothing" and not one.hypothesis.confirmatory):
+            continue
+        quote = f" ({_flat(found.quote)!r})" if found.quote else ""
+        lines.append(f"{one.hypothesis.id} was decided as {one.verdict}; somebody who read the paper alone takes from "
+                     f"it: {found.says}{quote}: say it so that it cannot be misread")
+    return tuple(lines)
 
 
 def too_much(draft: Draft, findings: Sequence[ScopeFinding], evidence: Evidence) -> tuple[str, ...]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from jinja2 import FileSystemLoader, TemplateSyntaxError
 from jinja2 import TemplateError as SkeletonError
@@ -19,8 +20,10 @@ from stages.paper.citations import bibliography
 from stages.paper.latex import Characters, aligned, escape, recorded, tex_environment
 from stages.paper.template import Template, TemplateError
 
+AUTHORS = "scientist, a program"
 LOGGED = "Grade of all values: logged."
 """What captions say where no value was computed by the program."""
+SUPPLEMENT = "supplement.tex"
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,8 @@ class FigureFile:
 
     name: str
     path: Path
-    appendix: bool = False
-    """Whether it stands in the appendix, where the program places it."""
+    place: Literal["main", "appendix", "supplement"] = "main"
+    """The program places what does not stand in the main text."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,9 @@ class Table:
 class PaperParts:
     """A draft with all that it leans on.
 
-    `appendix` and `registered`, a block of page one, are generated TeX; `notice` and `authors` are plain text and are
-    escaped. `refused` stamps the pages, `logged` says in every figure's caption who computed its values.
+    `appendix`, `supplement` (a document of its own) and `registered`, a block of page one, are generated TeX; `data`
+    are the files beside the supplement. `notice` and `authors` are plain text and are escaped. `refused` stamps the
+    pages, `logged` says in every figure's caption who computed its values.
     """
 
     draft: Draft
@@ -56,9 +60,11 @@ class PaperParts:
     tables: tuple[Table, ...] = ()
     library: tuple[Entry, ...] = ()
     appendix: str = ""
+    supplement: str = ""
+    data: Mapping[str, str] = field(default_factory=dict[str, str])
     notice: str = ""
     registered: str = ""
-    authors: str = "scientist, a program"
+    authors: str = AUTHORS
     refused: bool = False
     logged: bool = False
 
@@ -68,6 +74,7 @@ class Sources:
     """The files of a paper by name, and what had to be changed to make them."""
 
     files: Mapping[str, str]
+    """Those of the supplement's data stand in its folder."""
     figures: Mapping[str, Path]
     """File under figures/ -> where it is copied from."""
     findings: tuple[PaperFinding, ...]
@@ -85,17 +92,19 @@ def sources(parts: PaperParts, template: Template) -> Sources:
         captions={name: _piece(text, inline=True) for name, text in draft.captions.items()}))
     characters, figures = Characters.of(template.styles.values()), _pictures(parts)
     floats = characters.fit(_floats(parts, figures, template))
-    body, appendix = characters.fit(_skeleton(parts, template)), characters.fit(parts.appendix)
+    body = characters.fit(_skeleton(parts, template))
+    further = "\n".join(_figures(parts, figures, template, ("supplement",)))
+    beside = {"appendix.tex": characters.fit(parts.appendix), SUPPLEMENT: characters.fit(
+        parts.supplement.replace("\\begin{document}", f"{further}\n\\begin{{document}}", 1))}
     cited = tuple(key for key in used_keys([body, floats], allowed.CITES) if key in parts.evidence.cites)
-    used = dict.fromkeys(use for text in (body, floats, appendix) for use in typeset.uses(text))
+    used = dict.fromkeys(use for text in (body, floats, *beside.values()) for use in typeset.uses(text))
     values = {use: parts.evidence.value(use) for use in used}
     files = {
         "paper.tex": body, "floats.tex": floats + "\n",
         "results.tex": characters.fit(typeset.render(values, untied=parts.refused)),
         **{name: path.read_text(encoding="utf-8") for name, path in template.styles.items()},
+        **{name: text for name, text in beside.items() if text}, **parts.data,
     }
-    if appendix:
-        files["appendix.tex"] = appendix
     if cited:
         files["references.bib"] = bibliography(parts.library, cited)
     findings = [PaperFinding(text=f"the figure {one.name!r} has no file: draw it again", blocks=True)
@@ -140,25 +149,36 @@ def _piece(text: str, *, inline: bool = False) -> str:
 
 
 def _floats(parts: PaperParts, figures: Mapping[str, Path], template: Template) -> str:
-    """The definitions of all floats, and title and author of the PDF's own description.
+    """The definitions of all floats that are placed, and title and author of the PDF's own description.
 
-    A figure's width lets TeX put it into one column or across both; `scientist-paper.sty` says how. A float that a
-    refused draft places, and that there is not, is a box that says so.
+    A float that a refused draft places, and that there is not, is a box that says so.
     """
-    lines = [f"\\paperdata{{{parts.draft.title}}}{{{recorded(parts.authors)}}}"]
-    for name, picture in figures.items():
-        caption = parts.draft.captions.get(name, "").strip()
-        caption += f" {LOGGED}" * (parts.logged and LOGGED not in caption)
-        lines.append(f"\\definefloat{{figure:{name}}}{{%\n\\figurefloat{{{name}}}{{{name}{picture.suffix}}}"
-                     f"{{{_width(picture, template):.2f}in}}%\n{{{caption}}}}}")
+    placed = {what: used_keys([one.body for one in parts.draft.sections], frozenset({f"paper{what}"}))
+              for what in ("figure", "table")}
+    lines = [f"\\paperdata{{{parts.draft.title}}}{{{recorded(parts.authors)}}}",
+             *_figures(parts, figures, template, ("main", "appendix"))]
     missing = [("figure", one.name) for one in parts.figures if one.name not in figures]
     lines += [_missing(*one) for one in missing]
     lines += [f"\\definefloat{{table:{one.name}}}{{%\n\\tablefloat{{{one.name}}}{{%\n"
-              f"{aligned(one.tabular, parts.evidence.results)}}}%\n{{{one.caption}}}}}" for one in parts.tables]
+              f"{aligned(one.tabular, parts.evidence.results)}}}%\n{{{one.caption}}}}}" for one in parts.tables
+              if one.name in placed["table"]]
     for what, known in (("figure", parts.figures), ("table", parts.tables)) if parts.refused else ():
-        placed = used_keys([one.body for one in parts.draft.sections], frozenset({f"paper{what}"}))
-        lines += [_missing(what, name) for name in placed if name not in {one.name for one in known}]
+        lines += [_missing(what, name) for name in placed[what] if name not in {one.name for one in known}]
     return "\n".join(lines)
+
+
+def _figures(parts: PaperParts, figures: Mapping[str, Path], template: Template, places: Collection[str]) -> list[str]:
+    """The definitions of the figures that stand in these places.
+
+    A figure's width lets TeX put it into one column or across both; `scientist-paper.sty` says how.
+    """
+    lines: list[str] = []
+    for name in (one.name for one in parts.figures if one.name in figures and one.place in places):
+        caption = parts.draft.captions.get(name, "").strip()
+        caption += f" {LOGGED}" * (parts.logged and LOGGED not in caption)
+        lines.append(f"\\definefloat{{figure:{name}}}{{%\n\\figurefloat{{{name}}}{{{name}{figures[name].suffix}}}"
+                     f"{{{_width(figures[name], template):.2f}in}}%\n{{{caption}}}}}")
+    return lines
 
 
 def _missing(what: str, name: str) -> str:

@@ -18,7 +18,7 @@ CONSTANT = "Where several replicates have no deviation, all of them gave the sam
 """What a caption says where `record.claims.means.Claim.constant` holds."""
 REFERENCES = (" References are models of the program's own, tuned with as many trials as an arm of the study; no "
               "part of the comparisons.")
-COMPARED = "The appendix has the paired differences, with corrected verdicts."
+COMPARED = "The supplement has the paired differences, with corrected verdicts."
 
 
 def tables(claims: Sequence[Claim], plan: DataPlan, facts: Sequence[DatasetFacts] = (),
@@ -51,7 +51,7 @@ def tables(claims: Sequence[Claim], plan: DataPlan, facts: Sequence[DatasetFacts
         tabular = _many(compared, metrics, titles)
         made.append(Table("metrics", tabular, (
             f"Secondary metrics on {split} data ({directed}): mean $\\pm$ standard deviation over the same "
-            f"replicates. The appendix has their intervals.{_notes(tabular, shown, titles, claims)}")))
+            f"replicates. The supplement has their intervals.{_notes(tabular, shown, titles, claims)}")))
     if removed := [one for one in primary if one.condition in set(ablated)]:
         places = {(one.dataset, one.level) for one in removed}
         shown = [*(one for one in primary if titles.role(one.arm) == "method" and (one.dataset, one.level) in places),

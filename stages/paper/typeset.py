@@ -19,7 +19,8 @@ from record.nouns.papers import PaperFinding
 from review.evidence import Violation, check_draft, check_pdf, tex
 from review.evidence.pdf import tex_error
 from stages.paper import findings
-from stages.paper.sources import PaperParts, Sources, evidence_with, sources
+from stages.paper.sheets import FOLDER
+from stages.paper.sources import SUPPLEMENT, PaperParts, Sources, evidence_with, sources
 from stages.paper.template import PICTURES, STYLES, Template
 
 _KEPT = frozenset({".tex", ".bib", ".bbl", ".log"}) | STYLES | (PICTURES - {".pdf"})
@@ -53,7 +54,10 @@ async def assess(parts: PaperParts, template: Template, folder: Path, *, timeout
     built = await build(parts, template, folder, timeout=timeout)
     if built.pdf is not None and not parts.refused:
         try:
-            violations += await check_pdf(folder, evidence_with(parts.evidence, template), timeout=timeout)
+            evidence = evidence_with(parts.evidence, template)
+            violations += await check_pdf(folder, evidence, timeout=timeout)
+            if (folder / "supplement.pdf").exists():
+                violations += await check_pdf(folder, evidence, "supplement", timeout=timeout)
         except tex.TexMissing as missing:
             violations += (Violation(kind="compile", where="PDF", excerpt="paper.pdf",
                                      fix=f"could not be checked: {missing}"),)
@@ -70,6 +74,7 @@ async def build(parts: PaperParts, template: Template, folder: Path, *, timeout:
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True) as name:
         work = Path(name)
         for file, text in made.files.items():
+            (work / file).parent.mkdir(exist_ok=True)
             (work / file).write_text(text, encoding="utf-8")
         (work / "figures").mkdir()
         for file, path in made.figures.items():
@@ -80,6 +85,7 @@ async def build(parts: PaperParts, template: Template, folder: Path, *, timeout:
             built = await _compile(work, made, parts, template, timeout)
         except tex.TexMissing as missing:
             built = Assessment(None, None, (PaperFinding(text=str(missing), blocks=True),))
+        built = replace(built, findings=(*built.findings, *await _supplement(work, timeout)))
         _publish(work, folder, pdf=built.pdf is not None)
     found = tuple(dict.fromkeys((*made.findings, *built.findings)))
     return Assessment(folder / "paper.pdf" if built.pdf else None, built.pages, found, built.filled)
@@ -89,16 +95,29 @@ def _publish(work: Path, folder: Path, *, pdf: bool) -> None:
     """Move the finished files in, each by one rename."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     (folder / "paper.pdf").unlink(missing_ok=True)
-    for stale in ("appendix.tex", "references.bib", "paper.bbl"):
+    for stale in ("appendix.tex", "references.bib", "paper.bbl", "supplement.tex", "supplement.pdf"):
         if not (work / stale).exists():
             (folder / stale).unlink(missing_ok=True)
-    for file in sorted((work / "figures").iterdir()):
-        os.replace(file, folder / "figures" / file.name)
+    for file in sorted((*work.glob("figures/*"), *work.glob(f"{FOLDER}/*"))):
+        (folder / file.parent.name).mkdir(exist_ok=True)
+        os.replace(file, folder / file.relative_to(work))
     for file in sorted(work.iterdir()):
-        if file.suffix in _KEPT:
+        if file.suffix in _KEPT or file.name == "supplement.pdf":
             os.replace(file, folder / file.name)
     if pdf:
         os.replace(work / "paper.pdf", folder / "paper.pdf")
+
+
+async def _supplement(work: Path, timeout: float) -> tuple[PaperFinding, ...]:
+    """Compile the supplement, if there is one; why there is no PDF of it."""
+    if not (work / SUPPLEMENT).exists():
+        return ()
+    try:
+        ran = await tex.latexmk("supplement", work, timeout=timeout)
+    except tex.TexMissing:
+        return ()
+    failed = _failure(ran, work, timeout)
+    return (PaperFinding(text=f"the supplement was not set: {failed}", by_edit=False),) if failed else ()
 
 
 async def _compile(work: Path, made: Sources, parts: PaperParts, template: Template, timeout: float) -> Assessment:
@@ -106,9 +125,9 @@ async def _compile(work: Path, made: Sources, parts: PaperParts, template: Templ
     if failed:
         return Assessment(None, None, (PaperFinding(text=failed, blocks=True),))
     log = (work / "paper.log").read_text(errors="replace")
-    placed = (*(f"fig:{one.name}" for one in parts.figures if not one.appendix),
+    placed = (*(f"fig:{one.name}" for one in parts.figures if one.place == "main"),
               *(f"tab:{one.name}" for one in parts.tables))
-    filled = findings.filled(work, placed)
+    filled = findings.pages_filled(work, placed)
     too_long = findings.of_length(filled, template) if filled is not None else ()
     fonts, style = await asyncio.gather(tex.run(["pdffonts", "paper.pdf"], work, timeout=30), _chktex(work))
     return Assessment(work / "paper.pdf", ceil(filled) if filled is not None else None, (

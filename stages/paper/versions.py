@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from record.events.papers import Drafted
 from record.nouns.papers import Draft
 from stages.bench import Bench
-from stages.paper.findings import too_thin
+from stages.paper.findings import of_abstract, too_thin
 from stages.paper.material import Material, parts_for, write_inputs
 from stages.paper.outline import unreported
 from stages.paper.typeset import Assessment, assess
@@ -33,14 +33,16 @@ async def drafted(bench: Bench, draft: Draft, *, number: int) -> Drafted:
         violations=tuple(str(violation) for violation in found.violations),
         untied=dict(Counter(violation.where for violation in found.violations)),
         complaints=(*(f"section {one.title!r} is empty: write it" for one in draft.sections if not one.body.strip()),
-                    *too_thin(found.filled, limit), *unreported(draft, inputs)))
+                    *too_thin(found.filled, limit), *of_abstract(draft.abstract, material.evidence),
+                    *unreported(draft, inputs)))
 
 
 async def assess_draft(
-    bench: Bench, material: Material, draft: Draft, folder: str, *, refused: bool = False,
+    bench: Bench, material: Material, draft: Draft, folder: str, *, refused: bool = False, whole: bool = False,
 ) -> Assessment:
-    """A draft checked and built into that folder of the paper's rounds; `refused` stamps it as a DRAFT."""
-    return await assess(parts_for(material, draft, refused=refused), material.template,
+    """A draft checked and built into that folder of the paper's rounds; `refused` stamps it as a DRAFT, `whole` makes
+    the supplement, too."""
+    return await assess(parts_for(material, draft, refused=refused, whole=whole), material.template,
                         bench.folder.paper / "rounds" / folder, timeout=bench.paper.timeout)
 
 

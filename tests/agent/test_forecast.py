@@ -38,8 +38,8 @@ class Took(NamedTuple):
 TOOK = Took(DEMO, {
     "plan": 1, "code": 11, "plot": 5, "vision": 17, "feedback": 11, "summary": 4, "ablation_plan": 1, "figures": 1,
     "outline": 1, "write": 2, "cite_ask": 1, "figure_review": 4, "reflect": 5, "missing_ablations": 1, "judge": 1,
-    "scope": 5, "code_reader": 5},  # scope: once a look at the figures, and at release; code_reader came later: one a
-    # reported node
+    "scope": 5, "reader": 5, "code_reader": 5},  # scope and reader: once a look at the figures, and at release;
+    # code_reader came later: one a reported node
     49, 384.0, 60121611)
 """On a busy machine. Ten trials of a cell each count as what they are of an experiment."""
 

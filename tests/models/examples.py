@@ -49,6 +49,8 @@ from models.roles.revising import (
     CiteAskInputs,
     CiteSelectInputs,
     PrintedText,
+    Question,
+    ReaderInputs,
     ReflectInputs,
     Round,
     ScopeInputs,
@@ -218,7 +220,7 @@ WRITE = WriteInputs(
                           year="1995", note="margins", abstract="A theory of learning from few examples."),),
     literals=("95", "10"), page_limit=4, winner_plan="A two-layer network.",
     winner_code={"experiment.py": "LEARNING_RATE = 0.01\n"},
-    disclosures=("One replicate failed.",), branch=BRANCH,
+    disclosures=("One replicate failed.",),
     statements=(RequiredStatement(id="primary-digits", text="accuracy on digits, margin against plain: unknown n50",
                                   keys=("c1",), abstract=True),
                 RequiredStatement(id="told-1", text="One replicate failed.")),
@@ -326,6 +328,9 @@ INPUTS: dict[str, BaseModel] = {
         figure_reviews=(FigureReview(name="accuracy-by-size", readable=True, description="Two rising lines."),),
     ),
 }
+INPUTS["reader"] = ReaderInputs(
+    texts=(PrintedText(where="abstract", text="Margins help (undecided)."),),
+    questions=(Question(id="gain", statement="Margins raise the accuracy."),))
 INPUTS["scope"] = ScopeInputs(
     idea=IDEA, data_plan=PLAN, facts=FACTS, comparisons=("the accuracy of margin minus that of plain is open",),
     decided=(Decided(key="hypothesis/gain", statement="Margins help.", verdict="smaller", clause="they help little"),),

@@ -35,8 +35,9 @@ from record.nouns.idea import Idea
 from record.nouns.nodes import Attempt, Failure, NodeKind, StageName
 from record.nouns.papers import Draft, Section
 from review.evidence import Evidence
-from stages.paper.appendix import appendix
+from stages.paper.appendix import appendix, supplement
 from stages.paper.citations import read_verified
+from stages.paper.sheets import files, sheets
 from stages.paper.sources import FigureFile, PaperParts
 from stages.paper.tables import tables
 
@@ -285,7 +286,9 @@ def parts(folder: Path, draft: Draft = DRAFT, *, with_appendix: bool = True) -> 
     return PaperParts(
         draft=draft, evidence=evidence(run), figures=figures(folder), library=read_verified(LIBRARY),
         tables=tables(paper_claims(run), PLAN, FACTS, ABLATED), notice=NOTICE, authors="scientist 0.1.0, a program",
-        appendix=appendix(run, found) if with_appendix else "")
+        appendix=appendix(run, found, used=[one.key for one in found][-8:]) if with_appendix else "",
+        supplement=supplement(run, found, title=draft.title, authors="A") if with_appendix else "",
+        data=files(sheets(run, found)) if with_appendix else {})
 
 
 def with_body(text: str, draft: Draft = DRAFT) -> Draft:

@@ -65,7 +65,7 @@ def paper(folder: Path, *, beside: tuple[str, ...] = ()) -> PaperParts:
                        for name in NAMES if name not in beside)
     parts = synthetic.bare(folder, body)
     draft = parts.draft.model_copy(update={"captions": {name: f"What is {name}." for name in NAMES}})
-    found = tuple(replace(one, appendix=one.name in beside) for one in figures(folder))
+    found = tuple(replace(one, place="appendix" if one.name in beside else "main") for one in figures(folder))
     further = "".join(f"\\paperfigure{{{name}}}\n\n" for name in beside)
     return replace(
         parts, draft=draft, figures=found, appendix=f"\\recordappendix\n\\section{{Further}}\n\n{further}End.\n",

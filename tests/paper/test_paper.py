@@ -12,10 +12,12 @@ import pytest
 from record.nouns.papers import Section
 from review.evidence import check_pdf, tex
 from review.evidence.pdf import pdf_text
+from stages.paper.appendix import appendix
 from stages.paper.template import TemplateError, load
 from stages.paper.typeset import assess, build
 from tests.paper import synthetic
 from tests.paper.conftest import Printed
+from tests.paper.test_pieces import eventful
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +37,10 @@ async def test_a_good_draft_becomes_a_clean_paper(workshop: Printed):
     text = await pdf_text(folder / "paper.pdf")
     first = text.split("\f")[0]
     assert "written by a program" in first and "Isolation was off" in first and "offline" in first
-    assert "??" not in text and "LEARNING_RATE=0.003" in text and "cannot be multiplied" in text
+    assert "??" not in text and "cannot be multiplied" in text
+    beside = await pdf_text(folder / "supplement.pdf")
+    assert "LEARNING_RATE=0.003" in beside and "??" not in beside and "KeyIsNot" not in beside
+    assert len(text.rstrip("\f").split("\f")) <= TEMPLATE.page_limit + 1 + 6, "text, references and appendix"
     fonts = await tex.run(["pdffonts", "paper.pdf"], folder, timeout=30)
     assert "Times" not in fonts.output and "NimbusRom" in fonts.output and "Type 3" not in fonts.output
     assert sorted(path.name for path in folder.parent.iterdir() if path.name.startswith(".")) == []
@@ -165,3 +170,24 @@ async def test_without_tex_the_sources_stay_and_the_finding_says_what_to_install
 def test_an_unknown_template_is_named_with_those_that_are():
     with pytest.raises(TemplateError, match=r"'nature'.*workshop"):
         load("nature")
+
+
+@needs_tex
+@pytest.mark.parametrize("template", ["workshop", "conference"])
+async def test_the_appendix_has_six_pages_at_most_whatever_the_run_holds(tmp_path: Path, template: str):
+    state, long = eventful(), "a reason that goes on and on, as reasons of programs do, " * 9
+    broken = next(node for node in state.nodes.values() if node.status == "buggy")
+    assert broken.failure is not None
+    for k in range(200, 500):
+        state.nodes[f"n{k:04d}"] = broken.model_copy(update={
+            "id": f"n{k:04d}", "suspect": (long,), "failure": broken.failure.model_copy(
+                update={"message": long})})
+    found = synthetic.claims(state)
+    parts = replace(synthetic.bare(tmp_path, "It is."), appendix=appendix(
+        state, found, isolation=long[:400], used=[one.key for one in found], checklist=True))
+    built = await build(parts, load(template), tmp_path / "paper")
+    assert built.pdf is not None
+    pages = (await pdf_text(built.pdf)).rstrip("\f").split("\f")
+    first = next(k for k, page in enumerate(pages) if "This appendix was generated" in page)
+    checklist = next(k for k, page in enumerate(pages) if "NeurIPS paper checklist" in page)
+    assert checklist - first <= 6 and len(pages) - checklist <= 2

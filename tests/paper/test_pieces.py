@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from literature import LibraryError
 from literature.library import parse
 from record.claims.differences import Difference
+from record.claims.means import Claim
 from record.events.running import Limited
 from record.events.searching import Compared, Decided, Executed, Judged
 from record.fold.apply import fold
@@ -19,10 +23,11 @@ from record.nouns.decisions import Compare, Expand
 from record.nouns.nodes import Attempt, Failure
 from record.nouns.papers import PaperFinding
 from review.evidence import numbers
-from stages.paper.appendix import appendix
+from stages.paper.appendix import MOST, appendix, supplement
 from stages.paper.citations import bibliography, read_verified, reference
 from stages.paper.findings import of_chktex, of_log, section_at
 from stages.paper.latex import Characters, escape, recorded
+from stages.paper.sheets import files, sheets
 from stages.paper.tables import CONSTANT, tables
 from stages.paper.template import load
 from stages.paper.typeset import Assessment
@@ -33,9 +38,14 @@ STATE = synthetic.state()
 CLAIMS = synthetic.claims(STATE)
 
 
+def whole(state: RunState, claims: Sequence[Claim] = ()) -> str:
+    return supplement(state, claims, title="T", authors="A")
+
+
 def typed(text: str) -> list[str]:
     """Digits that stand outside of macros with values or records, and outside of column widths."""
-    commands = r"result|setup|ref|label|addlinespace|setlength\\tabcolsep|begin\{longtable\}"
+    text = text.partition(r"\begin{document}")[2] or text
+    commands = r"result|setup|ref|label|addlinespace|setlength\\(?:tabcolsep|LT\w+)|begin\{longtable\}"
     text = re.sub(rf"\\(?:{commands})(?:\{{[^{{}}]*\}}|\[[^\]]*\])", "", text)
     text = re.sub(r"\\rec\{(?:[^{}]|\{[^{}]*\})*\}|\\multicolumn\{\d+\}|[LR]\{\\dimexpr[^{}]*\}|@\{\}", "", text)
     return [one for _, one in numbers.digits(text)]
@@ -59,11 +69,11 @@ def test_three_arms_are_stacked_and_a_missing_cell_is_a_dash():
     assert metrics.tabular.count("{@{}llcc@{}}") == 1
 
 
-def test_the_appendix_holds_every_node_seed_failure_and_cost():
-    text = appendix(STATE, CLAIMS)
+def test_the_supplement_holds_every_node_seed_failure_and_cost():
+    text = whole(STATE, CLAIMS)
     assert all(recorded(node.id) in text for node in STATE.nodes.values())
     assert "cannot be multiplied" in text and r"\$f" in text
-    assert "No model call was recorded" in text and "exec" in text
+    assert "No model call was recorded" in appendix(STATE, CLAIMS)
     assert all(recorded(f"{claim.seeds[0]}: {claim.values[0]:.4g},") in text
                for claim in CLAIMS if claim.split == "test" and claim.key.startswith("test/"))
     assert typed(text.replace("3pt", "")) == []
@@ -95,7 +105,7 @@ def eventful() -> RunState:
 
 
 def test_what_happened_in_the_search_is_disclosed():
-    text = appendix(eventful(), CLAIMS)
+    text = whole(eventful(), CLAIMS)
     assert typed(text.replace("3pt", "")) == []
     plain = re.sub(r"\\rec\{([^{}]*)\}", r"\1", text.replace(r"\allowbreak{}", ""))
     for said in ("timeout after 60.2 s, ran longer than 60 s; then with a limit of 90 s instead of 60 s: it ran, 71",
@@ -104,7 +114,20 @@ def test_what_happened_in_the_search_is_disclosed():
                  "tuning: not answered", r"\item[agenda] limit of 30 model calls"):
         assert said in plain
     assert "gave the same values" not in plain
-    assert "Attempts that ran out" not in appendix(STATE, CLAIMS) and "sounder" not in appendix(STATE, CLAIMS)
+    assert "Attempts that ran out" not in whole(STATE, CLAIMS) and "sounder" not in whole(STATE, CLAIMS)
+    brief = appendix(eventful(), CLAIMS)
+    assert "Attempts that ran out" not in brief and "loss 9.1 at step" in re.sub(r"\\rec\{([^{}]*)\}", r"\1", brief)
+    assert typed(brief.replace("3pt", "")) == []
+
+
+def test_the_appendix_is_as_short_after_a_hundred_failures():
+    state = eventful()
+    broken = next(node for node in state.nodes.values() if node.status == "buggy")
+    for k in range(200, 300):
+        state.nodes[f"n{k:04d}"] = broken.model_copy(update={"id": f"n{k:04d}"})
+    brief = appendix(state, CLAIMS)
+    assert brief.count(r"\item[\rec{n02") <= MOST and "more in the supplement" in brief
+    assert all(recorded(f"n{k:04d}") in whole(state, CLAIMS) for k in range(200, 300))
 
 
 def test_code_that_ignores_its_seed_prints_no_interval_and_says_so():
@@ -118,7 +141,7 @@ def test_code_that_ignores_its_seed_prints_no_interval_and_says_so():
         state.tests[node.id] = tuple(one.model_copy(update=same) for one in state.tests[first.id])
     claims = synthetic.claims(state)
     assert claims and all(one.constant and one.n == 5 for one in claims)
-    text = appendix(state, claims)
+    text = whole(state, claims)
     assert "Nodes whose replicates gave the same values for every seed" in text and CONSTANT in text
     main, *_ = tables(claims, synthetic.PLAN, synthetic.FACTS, synthetic.ABLATED)
     assert main.caption.endswith(CONSTANT) and ".ci}" not in main.tabular
@@ -126,8 +149,8 @@ def test_code_that_ignores_its_seed_prints_no_interval_and_says_so():
     assert typed(text.replace("3pt", "")) == []
 
 
-def test_the_appendix_has_every_comparison_with_both_intervals_and_the_size_of_its_family():
-    text = appendix(STATE, CLAIMS)
+def test_the_supplement_has_every_comparison_with_both_intervals_and_the_size_of_its_family():
+    text = whole(STATE, CLAIMS)
     found = [one for one in CLAIMS if isinstance(one, Difference)]
     table = text[text.index(r"\label{tab:record-comparisons}"):text.index(r"\section{Data}")]
     assert table.count(".mde}") == table.count(".ci_examples}") == table.count(".p_adjusted}") == len(found)
@@ -136,9 +159,11 @@ def test_the_appendix_has_every_comparison_with_both_intervals_and_the_size_of_i
     assert "No interval over examples for ece on digits, ece on wine: its values were not computed" in table
     assert "not corrected" in text and "Holm" in text and typed(table) == []
     validation = [one.model_copy(update={"over_examples": None}) for one in found]
-    assert ".ci_examples}" not in appendix(STATE, validation) and "Over examples" not in appendix(STATE, validation)
+    assert ".ci_examples}" not in whole(STATE, validation) and "Over examples" not in whole(STATE, validation)
     means = [one for one in CLAIMS if not isinstance(one, Difference)]
-    assert "Every comparison" not in appendix(STATE, means)
+    assert "Every comparison" not in whole(STATE, means)
+    used = appendix(STATE, CLAIMS, used={found[0].key})
+    assert used.count(".mde}") == 1 and ".mde}" not in appendix(STATE, CLAIMS)
 
 
 def test_costs_are_told_or_said_to_be_unknown():
@@ -146,15 +171,37 @@ def test_costs_are_told_or_said_to_be_unknown():
     state.usage = {"code": RoleUsage(calls=3, input_tokens=1200, output_tokens=90, usd=0.5, unpriced=1),
                    "write": RoleUsage(calls=1, unpriced=1)}
     text = appendix(state, [])
-    assert r"\rec{0.50} and \rec{1} calls of unknown price" in text
-    assert r"write & \rec{1}" in text and "unknown & " in text and "caches" not in text
+    assert r"for \rec{0.50} US dollars and \rec{2} calls of unknown price" in text and "caches" not in text
+    assert r"write & \rec{1}" in whole(state)
     state.usage["code"].cached_tokens = 800
-    assert r"Of the input tokens, \rec{800} were read from the providers' caches." in appendix(state, [])
+    assert r"(\rec{800} of them from the providers' caches)" in appendix(state, [])
 
 
 def test_an_appendix_of_an_empty_run_says_so():
     text = appendix(RunState(), [])
     assert "No experiment was run" in text and "No claim has been measured" in text
+    assert "No value was measured" in whole(RunState())
+
+
+def test_the_checklist_is_answered_from_the_record_and_left_open_where_it_cannot_tell():
+    text = appendix(STATE, CLAIMS, checklist=True)
+    assert text.count(r"\item[") - appendix(STATE, CLAIMS).count(r"\item[") == 16
+    assert text.count(r"\textbf{Open.}") == 4 and "checklist" not in appendix(STATE, CLAIMS)
+    assert r"\item[Statistical significance] \textbf{Yes.}" in text and typed(text.replace("3pt", "")) == []
+
+
+def test_data_behind_the_paper_is_in_full_and_every_column_is_told():
+    tables = {one.name: one for one in sheets(STATE, CLAIMS)}
+    made = files(tables.values())
+    read = {name: list(csv.DictReader(io.StringIO(made[f"supplement/{name}.csv"]))) for name in tables}
+    assert [float(one["value"]) for one in read["replicates"]] == [v for c in CLAIMS if not isinstance(
+        c, Difference) for v in c.values]
+    assert {one["node"] for one in read["nodes"]} == set(STATE.nodes)
+    assert len(read["comparisons"]) == sum(isinstance(one, Difference) for one in CLAIMS)
+    assert {one["setting"]: one["value"] for one in read["settings"]}["search.num_workers"] == "2"
+    told = made["supplement/README.md"]
+    assert all(meaning and f"| {column} | {meaning} |" in told
+               for one in tables.values() for column, meaning in one.columns.items())
 
 
 def test_the_library_that_ships_is_verified():

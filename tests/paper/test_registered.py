@@ -1,4 +1,4 @@
-"""Page one and the appendix tell what was registered, and what came of it; all of it in macros of the record."""
+"""Page one, a table and the appendix tell what was registered and what came of it, all in macros of the record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from record.claims.clauses import clauses
 from record.claims.decisions import decisions
 from record.fold.state import RunState
 from review.evidence import check_pdf
-from stages.paper.registered import UNREAD, in_full, page_one
+from stages.paper.registered import UNREAD, in_full, page_one, table_of
 from stages.paper.template import load
 from stages.paper.typeset import assess
 from tests.claimed import claimed
@@ -25,23 +25,25 @@ def asked() -> RunState:
     return run
 
 
-def test_page_one_has_the_plan_its_objective_what_was_read_and_every_verdict() -> None:
+def test_page_one_has_the_plan_and_its_objective_and_a_table_every_verdict() -> None:
     run = asked()
     text = page_one(run)
     assert run.plan_hash[:12] in text and "measure" in text and "The claim is about a size" in text
-    assert UNREAD in text and "supported (preview)" in text and r"\rec{0.055} [\rec{0.0" in text
+    assert UNREAD in text and "tabular" not in text
+    [table] = table_of(run)
+    assert "supported (preview)" in table.tabular and r"\rec{0.055} [\rec{0.0" in table.tabular
+    assert "A preview confirms nothing" in table.caption
     assert page_one(RunState()) == "" and in_full(synthetic.state()) == ""
-    bare = page_one(synthetic.state())
-    assert "tabular" not in bare and "Data plan" in bare
+    assert table_of(synthetic.state()) == () and "Data plan" in page_one(synthetic.state())
 
 
 async def test_both_are_set_and_nothing_in_them_is_untied(tmp_path: Path) -> None:
     run = asked()
-    paper = synthetic.bare(tmp_path, "It is.")
+    paper = synthetic.bare(tmp_path, "Table~\\ref{tab:hypotheses} has it.\n\n\\papertable{hypotheses}")
     evidence = paper.evidence
     found = decisions(run)
-    parts = replace(paper, registered=page_one(run), appendix=in_full(run), evidence=replace(
-        evidence, verdicts=clauses(run, found, ())))
+    parts = replace(paper, registered=page_one(run), appendix=in_full(run), tables=table_of(run), evidence=replace(
+        evidence, tables=frozenset({"hypotheses"}), verdicts=clauses(run, found, ())))
     built = await assess(parts, load("conference"), tmp_path / "paper")
     assert built.pdf is not None and built.violations == () and built.findings == ()
     assert await check_pdf(tmp_path / "paper", parts.evidence) == ()

@@ -19,14 +19,15 @@ from tests.record.test_estimands import hypothesis, plan
 GAINS = [(0.86, 0.80), (0.90, 0.82), (0.88, 0.83), (0.87, 0.80), (0.91, 0.84)]
 
 
-def clause(one: Hypothesis, pairs: list[tuple[float, float]], *, confirmed: bool = True) -> str:
+def clause(one: Hypothesis, pairs: list[tuple[float, float]], *, confirmed: bool = True, short: bool = False,
+           ) -> str:
     asked = plan(one)
     facts = DatasetFacts(name="fashion", title="Fashion & more", source="s", features=1, classes=2, sizes={},
                          fingerprint="ab", seed=1)
     state = fold([(Started(idea=Idea(Name="n", Title="T", Experiments=("e",)), settings={}, seed=1, version="0",
                            model="offline"), 0.0), (Prepared(data_plan=asked, datasets=(facts,)), 1.0)])
-    [text] = clauses(state, decide(asked, runs_of(pairs), confirmed=confirmed), ()).values()
-    use = Use("verdict", "hypothesis/h")
+    use = Use("verdict", f"hypothesis/{one.id}{'.short' * short}")
+    text = clauses(state, decide(asked, runs_of(pairs), confirmed=confirmed), ())[use.key]
     assert parse(render({use: text})) == {use: printable(text)}, "results.tex gives it back"
     return as_read(printable(text))
 
@@ -62,3 +63,13 @@ def test_both_parts_alternatives_and_a_preview_are_told() -> None:
 def test_a_bound_never_prints_as_the_smallest_effect_or_as_zero() -> None:
     text = clause(hypothesis(effects=(Effect(estimand=DIFFERENCE, smallest=0.0661),)), GAINS)
     assert "is 0.0660 [" in text
+
+
+def test_the_short_form_has_the_estimate_and_the_verdict_alone() -> None:
+    assert clause(hypothesis(DIFFERENCE), GAINS, short=True) == (
+        "the effect on accuracy on Fashion & more is 0.066, above the smallest effect of interest (supported)")
+    assert clause(hypothesis(DIFFERENCE), GAINS, short=True, confirmed=False).endswith("(supported, a preview)")
+    assert clause(hypothesis(DIFFERENCE), [], short=True).endswith("was not measured, which leaves it open (undecided)")
+    both = hypothesis(effects=(Effect(estimand=DIFFERENCE, smallest=0.03),
+                               Effect(estimand="sgd@a0 - adam@a0", smallest=0.03)))
+    assert clause(both, GAINS, short=True).endswith("(opposite), so that both together are opposite")

@@ -54,7 +54,7 @@ from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
 from record.nouns.figures import Aspect, FigureReview, PaperFigureReview
 from record.nouns.idea import Idea
 from record.nouns.nodes import Verdict
-from record.nouns.papers import Section
+from record.nouns.papers import Reading, Section
 from tests.claimed import claimed
 from tests.programs import files
 
@@ -154,7 +154,8 @@ def small_model(*missing: str, **others: Callable[[Any], BaseModel]) -> Scripted
         "plan": _plan, "code": _code, "plot": _plot, "vision": _vision, "feedback": _feedback, "summary": _summary,
         "figures": figures, "outline": _outline, "write": _write, "reflect": _reflect, "judge": _judge,
         "influence": lambda _: Influence(),
-        "figure_review": _figure_review, "scope": lambda _: ScopeFindings(), "code_reader": code_reader}
+        "figure_review": _figure_review, "scope": lambda _: ScopeFindings(),
+        "reader": lambda _: Reading(finding="It was measured."), "code_reader": code_reader}
     return ScriptedModel.by_role(**answers | others)
 
 

@@ -9,7 +9,7 @@ from record.events.searching import CellExecuted, CellsOwed
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.nouns.cells import Cell
-from stages.paper.appendix import appendix, disclosures, incidents
+from stages.paper.appendix import disclosures, incidents, supplement
 from stages.paper.disclosure import disclosure
 from tests.inspector.celled import celled, key_of, ran
 from tests.inspector.story import told
@@ -19,6 +19,10 @@ from tests.paper.test_pieces import typed
 
 def plain(text: str) -> str:
     return text.replace("\\allowbreak{}", "").replace("\\rec{", "").replace("}", "")
+
+
+def whole(state: RunState) -> str:
+    return supplement(state, [], title="T", authors="A")
 
 
 def test_the_disclosure_has_every_cell_and_what_all_of_them_took() -> None:
@@ -46,12 +50,12 @@ def test_gpu_hours_are_told_by_cell_where_gpus_were_used() -> None:
 def test_programs_that_do_all_at_once_change_nothing() -> None:
     found = json.loads(disclosure(told().state, isolation="", text=0))
     assert "cells" not in found and all("cells" not in one for one in found["nodes"])
-    assert "Cells" not in appendix(told().state, []) and "taken over" not in appendix(told().state, [])
+    assert "Cells" not in whole(told().state) and "taken over" not in whole(told().state)
 
 
-def test_the_appendix_says_what_taking_over_means_and_lists_what_is_missing() -> None:
+def test_the_supplement_says_what_taking_over_means_and_lists_what_is_missing() -> None:
     state = celled().state
-    text = plain(appendix(state, []))
+    text = plain(whole(state))
     for words in ("\\section{Cells", "13 cells: 5 were measured, 3 taken over, 2 failed (1 of them",
                   "7 executions took 33 seconds of computing;", "7 seconds where they were measured",
                   "its values stand here unchanged", "this was not checked here"):
@@ -59,14 +63,14 @@ def test_the_appendix_says_what_taking_over_means_and_lists_what_is_missing() ->
     listed = plain(incidents(state))
     assert "2 of n0001" in listed and "1 of n0001" in listed
     assert "left out, no time was left for it: smooth@most on digits" in listed and "failed, diverged: " in listed
-    assert typed(appendix(state, []).replace("3pt", "")) == []
+    assert typed(whole(state).replace("3pt", "")) == []
 
 
 def test_checks_are_counted_and_what_differs_is_listed() -> None:
     story = celled()
     [(_, first), *_] = story.state.cells.values()
     story.tell(*(CellExecuted(node="n0003", run=ran(first.cell, value, n=n)) for n, value in ((1, 0.5), (2, 0.9))))
-    text = " ".join(plain(appendix(story.state, [])).split())
+    text = " ".join(plain(whole(story.state)).split())
     assert "measured again 2 times, which checks this; 1 of these gave other values" in text
     assert f"{first.id} and {first.id[:-1]}2" in plain(incidents(story.state))
 

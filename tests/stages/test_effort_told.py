@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from record.claims.means import Claim
 from record.claims.printing import printed, setups
 from record.effort import account_of, parity_of
 from record.fold.state import RunState
 from record.nouns.tuning import Anchor
-from stages.paper.appendix import appendix, disclosures
+from stages.paper.appendix import disclosures, supplement
 from stages.paper.disclosure import disclosure
 from stages.paper.effort import drawn
 from stages.paper.material import PaperClaims, claims_of
@@ -30,6 +32,10 @@ STALE = tuned().state
 CLAIMS = claims_of(STALE)
 
 
+def whole_of(state: RunState, claims: Sequence[Claim]) -> str:
+    return supplement(state, claims, title="T", authors="A")
+
+
 def plain(text: str) -> str:
     return " ".join(text.replace("\\allowbreak{}", "").replace("\\rec{", "").replace("}", "").split())
 
@@ -43,8 +49,8 @@ def anchored(value: float) -> tuple[RunState, PaperClaims]:
     return state, claims_of(state)
 
 
-def test_the_appendix_has_what_each_arm_was_given_and_what_was_chosen() -> None:
-    whole = appendix(STALE, CLAIMS.every)
+def test_the_supplement_has_what_each_arm_was_given_and_what_was_chosen() -> None:
+    whole = whole_of(STALE, CLAIMS.every)
     text = plain(whole)
     for words in ("Each arm was to have 3 trials, its defaults among them. A trial",
                   "plain & 3 & 1 & 12 & 1.00 & 1.00 & UNEQUAL: less than the others",
@@ -52,7 +58,7 @@ def test_the_appendix_has_what_each_arm_was_given_and_what_was_chosen() -> None:
                   r"smooth & 3 & learning\_rate & 0.0011 & 0.01 & 0.0001 to 0.1, log & Adam's paper",
                   r"learning\_rate] now 0.0001 to 0.1, after a choice of smooth", "a Gaussian process after a few",
                   "smooth & 5 & 100 & 4000 & -- & 3 & rows, seconds (against plain)",
-                  "n0003 & n0001 & trial & good & 1 & smooth: 3 trials"):
+                  "n0003 & n0001 & tuning & trial & good & 1 & smooth: 3 trials"):
         assert words in text, words
     assert r"\pm$ \setup{anchor.digits.log_loss.plain.tolerance}" in whole
     drawing = re.compile(r"\\setlength\\unitlength.*?\\end\{picture\}", re.DOTALL)
@@ -87,7 +93,7 @@ def test_the_text_must_tell_what_is_unequal_stale_or_unanchored() -> None:
         assert [one.verdict for one in claims.differences] == [verdict]
         said = " ".join(disclosures(state, claims.means))
         assert ("unanchored" in said) == (value == 0.3) and "equal effort" not in said and "stale" not in said
-        assert "UNEQUAL" not in appendix(state, claims.every)
+        assert "UNEQUAL" not in whole_of(state, claims.every)
 
 
 def test_a_best_setting_that_came_late_stands_beside_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +102,7 @@ def test_a_best_setting_that_came_late_stands_beside_the_verdict(monkeypatch: py
     claims = claims_of(state)
     assert [one.verdict for one in claims.differences] == ["improved, tuning not converged, unanchored"]
     assert "The best setting of smooth came so late" in " ".join(disclosures(state, claims.means))
-    assert "& the best came late: not converged" in plain(appendix(state, claims.every))
+    assert "& the best came late: not converged" in plain(whole_of(state, claims.every))
 
 
 def test_the_disclosure_has_every_trial_and_plain_scripts_say_that_nothing_was_tuned() -> None:
@@ -107,7 +113,7 @@ def test_the_disclosure_has_every_trial_and_plain_scripts_say_that_nothing_was_t
     assert [one["arm"] for one in found["parity"]] == ["plain", "smooth"]
     scripts = told().state
     assert account_of(scripts) is None and parity_of(scripts) == ()
-    assert "were not tuned by the program" in plain(appendix(scripts, []))
+    assert "were not tuned by the program" in plain(whole_of(scripts, []))
     assert "tuned" not in " ".join(disclosures(scripts, []))
 
 
@@ -120,7 +126,7 @@ def test_tables_curves_and_sentences_are_typeset_and_tied(tmp_path: Path) -> Non
     evidence = replace(parts.evidence, results=printed(CLAIMS.every), setups=setups(STALE), names=(),
                        tables=frozenset({"main"}), plan=STALE.data_plan)
     made = asyncio.run(assess(replace(
-        parts, evidence=evidence, appendix=appendix(STALE, CLAIMS.every),
+        parts, evidence=evidence, supplement=whole_of(STALE, CLAIMS.every),
         tables=tables(CLAIMS.means, STALE.data_plan, differences=CLAIMS.differences)),
         load("conference"), tmp_path / "paper"))
     assert made.pdf is not None and made.violations == ()

@@ -34,6 +34,7 @@ from search.settings import SearchSettings
 from stages.bench import Bench
 from stages.judging import judge, write_report
 from stages.paper.appendix import appendix
+from stages.paper.sheets import sheets
 from stages.settings import PaperSettings
 from tests.paper import synthetic
 from tests.stages import finished
@@ -174,6 +175,7 @@ async def test_a_resume_with_the_answer_kept_renders_the_same_question(tmp_path:
     assert facts_of(after, synthetic.DRAFT) == facts_of(before, synthetic.DRAFT)
     claims = synthetic.claims(before)
     assert appendix(after, claims) == appendix(before, claims), "a released paper does not change by being judged"
+    assert [one.csv for one in sheets(after, claims)] == [one.csv for one in sheets(before, claims)]
 
 
 def test_later_judgements_stand_beside_the_first(tmp_path: Path) -> None:

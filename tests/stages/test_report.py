@@ -8,12 +8,10 @@ import pytest
 
 from models.render import render
 from models.roles.assessing import SUMMARY, StageReport, SummaryInputs
-from models.roles.writing import ClaimLine
 from record.events.searching import Compared, Decided, Settled
 from record.nouns.decisions import Compare, End, Seen, summary_of
-from record.nouns.nodes import Failure, StageSummary
+from record.nouns.nodes import Failure
 from stages.report import reasons_for, selection_of, summarise, summary_inputs, whole_stage
-from stages.summaries import for_paper
 from tests.stages.test_prompt_inputs import LATER, Story, cells
 
 
@@ -141,10 +139,3 @@ async def test_a_report_has_the_branch_the_failures_and_only_keys_that_were_show
     assert [(one.node, one.kind, one.varies) for one in second.branch] == [
         (broken, "draft", "v1"), (root, "debug", "v2"), (best, "improve", "v6")]
     assert first.branch == second.branch[:2] and second.failures == ()
-
-
-def test_a_writer_sees_the_keys_of_a_report_as_the_paper_has_them() -> None:
-    lines = tuple(ClaimLine(key=key, printed="1", meaning="m") for key in ("test/d/m/a.mean", "diff/d/m/a~b.ci"))
-    report = StageSummary(stage="tuning", tried="t", found="f", numbers=(
-        "validation/d/m/a", "validation/d/m/gone", "diff/d/m/a~b"))
-    assert for_paper(report, lines).numbers == ("test/d/m/a", "diff/d/m/a~b")

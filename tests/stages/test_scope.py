@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from models.roles.revising import ReflectInputs, Reflection, ScopeFindings, ScopeInputs
-from record.events.papers import Released
-from record.nouns.papers import Draft, ScopeFinding, Section
+from record.events.papers import Released, Scoped
+from record.nouns.hypotheses import Decision, Effect, Hypothesis, Verdict
+from record.nouns.papers import Draft, Reading, ScopeFinding, Section, Told
+from stages.paper.findings import of_abstract
 from stages.paper.flow import release, write
 from stages.paper.reflection import reflect
-from stages.paper.scope import CUT, texts_of, too_much, without_claims
+from stages.paper.scope import CUT, misread, texts_of, too_much, without_claims
 from tests.paper import synthetic
 from tests.stages.test_writing import Desk, scripted
 
@@ -76,3 +78,29 @@ async def test_what_claims_too_much_is_told_to_the_reflector_and_a_title_that_do
     ended = desk.log.state.released
     assert isinstance(ended, Released) and not ended.released
     assert any(line.startswith("[scope] title: ") for line in ended.reasons)
+
+
+def decided(ident: str, verdict: Verdict, *, confirmatory: bool = True) -> Decision:
+    return Decision(hypothesis=Hypothesis(id=ident, statement="S.", effects=(Effect(estimand="a - b", smallest=0.1),),
+                                          reason="r", confirmatory=confirmatory),
+                    parts=(), verdict=verdict, level=0.05, family=1, confirmed=True)
+
+
+def test_what_a_reader_of_the_paper_alone_takes_from_it_is_held_against_what_was_decided() -> None:
+    found = Scoped(round=0, reading=Reading(finding="It helps.", told=(
+        Told(id="one", says="supported", quote="It  helps."), Told(id="two", says="nothing"),
+        Told(id="three", says="nothing"), Told(id="four", says="smaller"))))
+    lines = misread(found, (decided("one", "undecided"), decided("two", "smaller"),
+                            decided("three", "smaller", confirmatory=False), decided("four", "smaller")))
+    assert [line.partition(" ")[0] for line in lines] == ["one", "two"]
+    assert "decided as undecided" in lines[0] and "from it: supported ('It helps.')" in lines[0]
+    assert misread(None, (decided("one", "smaller"),)) == misread(Scoped(round=0), (decided("one", "smaller"),)) == ()
+
+
+def test_an_abstract_has_six_sentences_and_four_numbers_at_most() -> None:
+    value = r"\result{test/digits/log_loss/method@noise20.mean}"
+    assert of_abstract("We ask. " * 6, EVIDENCE) == ()
+    assert of_abstract("We ask. " * 7, EVIDENCE)[0].startswith("the abstract has 7 sentences: make it 6")
+    assert of_abstract(f"It is {', '.join([value] * 4)} at 20\\% noise.", EVIDENCE) == ()
+    [line] = of_abstract(f"It is {', '.join([value] * 5)}.", EVIDENCE)
+    assert "prints 5 numbers" in line and "4 at most" in line

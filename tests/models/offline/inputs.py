@@ -140,6 +140,7 @@ def evidence(inputs: WriteInputs) -> Evidence:
         setups={line.key: line.printed for line in inputs.setups},
         cites=frozenset(one.key for one in inputs.references), figures=frozenset(one.name for one in inputs.figures),
         tables=frozenset(inputs.tables), comparisons=inputs.comparisons,
-        verdicts={one.key: one.clause for one in (*inputs.decided, *inputs.comparisons)},
+        verdicts={f"{one.key}{form}": one.clause for one in (*inputs.decided, *inputs.comparisons)
+                  for form in ("", ".short")},
         found={one.key: one.verdict for one in (*inputs.decided, *inputs.comparisons)},
         names=tuple(level.title for level in inputs.data_plan.levels), plan=inputs.data_plan, facts=inputs.facts)

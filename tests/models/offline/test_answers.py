@@ -35,6 +35,7 @@ from record.nouns.data import DataPlan, Measurement
 from record.nouns.figures import AxesFacts, FigureFacts
 from record.nouns.idea import Idea
 from record.nouns.nodes import Verdict
+from record.nouns.papers import Reading
 from stages.paper.outline import groups, section_inputs
 from stages.planned_tuning import tuning_faults
 from tests.models.examples import INPUTS
@@ -85,7 +86,7 @@ def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
         ("outline", OutlineInputs(inputs=writing), PaperOutline),
         ("write", section_inputs(writing, planned, groups(planned, 0)[0], ()), Sections),
         ("reflect", ReflectInputs(inputs=writing, draft=write(writing)), Reflection),
-        ("scope", INPUTS["scope"], ScopeFindings),
+        ("scope", INPUTS["scope"], ScopeFindings), ("reader", INPUTS["reader"], Reading),
         ("ablation_plan", INPUTS["ablation_plan"].model_copy(update={"idea": IDEA, "data_plan": PLAN}), AblationPlan),
         ("cite_ask", INPUTS["cite_ask"], CiteQueries), ("cite_select", INPUTS["cite_select"], CiteSelection),
         ("missing_ablations", INPUTS["missing_ablations"].model_copy(update={"idea": IDEA, "data_plan": PLAN}),

@@ -67,8 +67,9 @@ def test_any_mixture_of_outcomes_holds(seed: int) -> None:
 def test_what_is_claimed_is_printed_by_verdicts_alone() -> None:
     decided = (Decided(key="hypothesis/calmer", statement="s", verdict="smaller", clause="c"),)
     asked, bare = (text_of(write(write_inputs(always("improved", True), decided=one))) for one in (decided, ()))
-    assert asked.count("\\verdict{hypothesis/calmer}") == 3, "in abstract, results and conclusion"
-    assert "\\verdict{diff/digits/log_loss/method@noise0~baseline@noise0}" in bare
+    assert asked.count("\\verdict{hypothesis/calmer}") == 1, "in full in the results alone"
+    assert asked.count("\\verdict{hypothesis/calmer.short}") == 3, "in abstract, introduction and conclusion"
+    assert "\\verdict{diff/digits/log_loss/method@noise0~baseline@noise0.short}" in bare
     assert text_of(write(write_inputs(always("unknown", True)))) == bare, "whatever the outcome"
 
 
