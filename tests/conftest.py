@@ -120,6 +120,6 @@ def nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     Code is isolated where that can be; so the suite also runs where it cannot (tests/sandbox/test_isolation.py asks).
     """
     for name in list(os.environ):
-        if name.startswith("SCIENTIST_") and name != STORE or name.endswith(("_API_KEY", "_BASE_URL")):
+        if (name.startswith("SCIENTIST_") and name != STORE) or name.endswith(("_API_KEY", "_BASE_URL")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("SCIENTIST_SANDBOX__ISOLATION", "auto")
