@@ -43,6 +43,7 @@ demo: setup  ## a whole run without key or network: experiments, tree, paper (so
 recorded-run: setup  ## make examples/recorded-run anew, and the pictures of docs/pictures from it (some five minutes)
 	$(BIN)/python examples/recording.py
 	$(BIN)/python -m docs.pictures.make
+	$(BIN)/python -m docs.pictures.moving
 
 test: setup  ## every test
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder

@@ -1,6 +1,6 @@
 """Scorers of the user's own: read, never run here, and frozen before any code of an experiment is written.
 
-A scorer is one Python file with a function and, at its top level, a literal `METRICS`; docs/evidence.md shows one. The
+A scorer is one Python file with a function and, at its top level, a literal `METRICS`; docs/metrics.md shows one. The
 first paragraph of the docstring is shown to whoever writes experiments: it must say what to hand in.
 """
 

@@ -101,7 +101,7 @@ class SandboxSettings(BaseModel):
     """What the planner may ask for: packages as above, models as model:OWNER/NAME@REVISION, datasets of the hub as
     data:NAME=hf:OWNER/SET."""
     scorers: WordList = ()
-    """Scorers of your own, as DATASET=FILE.py:FUNCTION (docs/evidence.md)."""
+    """Scorers of your own, as DATASET=FILE.py:FUNCTION (docs/metrics.md)."""
     scorer_timeout: float = Field(default=900.0, gt=0)
     """Seconds of wall clock that a scorer of your own may take for one experiment, dataset and split."""
     data_bytes: int = Field(default=2 * 2**30, ge=1024)

@@ -19,6 +19,7 @@ from hypothesis import settings
 from tests.kept_executions import VARIABLE, kept_executions
 
 MODELS = "pydantic_ai.models"
+STORE = "SCIENTIST_SANDBOX__STORE"
 
 # Hundreds of kernels and commands start in a suite: without .pyc files each would compile all sources anew.
 sys.dont_write_bytecode = False
@@ -68,6 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if VARIABLE not in os.environ:  # workers have it from us
         os.environ[VARIABLE] = tempfile.mkdtemp(prefix="kept-executions-")
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(VARIABLE)))
+        os.environ[STORE] = tempfile.mkdtemp(prefix="store-")  # not the user's, and on the filesystem of the runs
+        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(STORE), ignore_errors=True))
     if MODELS in sys.modules:
         vars(sys.modules[MODELS])["ALLOW_MODEL_REQUESTS"] = False
     else:
@@ -117,6 +120,6 @@ def nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     Code is isolated where that can be; so the suite also runs where it cannot (tests/sandbox/test_isolation.py asks).
     """
     for name in list(os.environ):
-        if name.startswith("SCIENTIST_") or name.endswith(("_API_KEY", "_BASE_URL")):
+        if (name.startswith("SCIENTIST_") and name != STORE) or name.endswith(("_API_KEY", "_BASE_URL")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("SCIENTIST_SANDBOX__ISOLATION", "auto")

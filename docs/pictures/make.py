@@ -1,16 +1,13 @@
 """Makes the pictures of README and docs from the recorded run: `python -m docs.pictures.make [RUN]`.
 
-It needs poppler-utils and Chromium. Shown is a copy at a path that means nothing. The run that goes on is that run
+It needs Chromium. Shown is a copy at a path that means nothing. The run that goes on is that run
 again, its log cut off where a person is about to end a node, with a process that holds its lock.
 """
 
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +29,7 @@ from docs.pictures.browser import (
     show_number,
     show_part,
 )
+from docs.pictures.moving import as_if_now
 from docs.pictures.terminal import draw
 from inspector.describe import describe
 from inspector.live import frame_lines, frame_of
@@ -42,8 +40,6 @@ from record.events import Event
 from record.events.running import Commanded
 from record.fold.apply import apply, fold
 from record.fold.state import RunState
-from record.lock import hold
-from record.log import EventLog
 from record.reading import read_events, read_state
 
 HERE = Path(__file__).parent
@@ -51,7 +47,6 @@ RUN = HERE.parents[1] / "examples" / "recorded-run"
 SHOWN = "examples/recorded-run"
 PLACE = Path("/tmp/scientist")
 """Where what is shown lies: pages print paths."""
-PAGES = (2, 3)
 Log = list[tuple[Event, float]]
 
 
@@ -60,7 +55,6 @@ def main(run: Path) -> None:
     log = read_events(run / "run.db")
     begun = log[: _moment(log)]
     _terminal(run, begun)
-    _paper(run)
     PLACE.mkdir()
     try:
         shown = Path(shutil.copytree(run, PLACE / SHOWN))
@@ -80,7 +74,7 @@ def _moment(log: Log) -> int:
                 if isinstance(event, Commanded) and event.verb == "kill")
 
 
-# --- terminal and paper ---------------------------------------------------------------------------------------------
+# --- terminal ---------------------------------------------------------------------------------------------
 
 
 def _terminal(run: Path, begun: Log) -> None:
@@ -95,14 +89,6 @@ def _terminal(run: Path, begun: Log) -> None:
          HERE / "watch.png")
     found = why_of("RUN", begun, "process 4711", outlook=outlook(fold(begun)), now=last)
     draw("scientist why RUN", list(why_lines(found)), HERE / "why.png")
-
-
-def _paper(run: Path) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        for number, page in enumerate(PAGES):
-            subprocess.run(["pdftoppm", "-r", "80", "-f", str(page), "-l", str(page), "-png", "-singlefile",
-                            str(run / "paper" / "paper.pdf"), f"{folder}/{number}"], check=True, timeout=60)
-        _joined([Path(folder) / f"{number}.png" for number in range(len(PAGES))], HERE / "paper.png", 64)
 
 
 def _joined(files: list[Path], target: Path, colours: int) -> None:
@@ -156,13 +142,7 @@ def _going_on(run: Path, begun: Log) -> Generator[Path]:
     runs = PLACE / "runs"
     shutil.copytree(run, runs / run.name)
     live = Path(shutil.copytree(run, runs / "going-on", ignore=shutil.ignore_patterns("run.db", "paper", "review")))
-    later = time.time() - begun[-1][1]
-    times = iter([at + later for _, at in begun])
-    log = EventLog(live / "run.db", clock=lambda: next(times))
-    for event, _ in begun:
-        log.append(event)
-    log.close()
-    with hold(live):
+    with as_if_now(live, begun):
         yield runs
 
 

@@ -18,12 +18,12 @@ class Passage(Frozen):
 
     number: int = Field(ge=1)
     text: str
+    source: ExhibitKind | None = Field(default=None, description="which file beside the paper; None: the paper")
 
 
 class InfluenceInputs(Frozen):
-    source: ExhibitKind | None = Field(default=None, description="which file beside the paper; None: the paper")
     about: str = Field(default="", description="title and headings of the paper")
-    passages: tuple[Passage, ...] = Field(min_length=1, description="in their order, of one text")
+    passages: tuple[Passage, ...] = Field(min_length=1, description="in their order, those of a text together")
 
 
 class Influence(Frozen):

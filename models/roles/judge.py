@@ -251,8 +251,8 @@ class ResultsAnswer(Frozen):
 
     details: str = Field(min_length=1, max_length=3000, description="what ran, what it computed, and how you know")
     quote: str = Field(default="", max_length=600, description=(
-        "one passage of what you were shown (facts, log, code or paper), copied word for word; empty if you cannot "
-        "tell"))
+        "one passage of what you were shown (facts, log, code or paper), of twelve characters at least, copied word "
+        "for word; empty if you cannot tell"))
     answer: Origin
 
     @model_validator(mode="after")
@@ -292,9 +292,9 @@ def _answer_type(text: str) -> type[JudgeAnswer]:
         score = create_model(
             f"{one.name.title().replace('_', '')}Score", __base__=Score,
             score=(Annotated[int, Field(ge=one.lowest, le=one.highest)], ...))
-        fields[one.name] = (score, Field(description=" ".join(one.questions)))
+        fields[one.name] = (score, ...)  # the rubric stands in the prompt
     scores = create_model("RubricScores", __base__=Scores, **fields)
-    asked: dict[str, Any] = {one.name: (Answer, Field(description=" ".join(one.questions))) for one in rubric.checks}
+    asked: dict[str, Any] = {one.name: (Answer, ...) for one in rubric.checks}
     more: dict[str, Any] = (
         {"checks": (create_model("RubricChecks", __base__=Checks, **asked), ...)} if asked else {})
     if rubric.results and (of := rubric.overall) is not None:

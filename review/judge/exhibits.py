@@ -32,6 +32,8 @@ from review.judge.reader import PaperError, decoded, private_copy, read_bounded
 
 MOST_BYTES = 50_000_000
 SHOWN = {"task": 9_000, "log": 9_000}
+EMPTY = "(the file is empty)"
+"""What a judge is shown of an empty log, which says something by itself."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,9 @@ def file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
             ", ".join(names) or f"no {' or '.join(endings)} either; give the path of a text file"))
     text = text_of(path, kind)
     if not text.strip():
-        raise PaperError(f"{path} is empty: give --{kind} a file with text, or leave it out")
+        if kind == "task":
+            raise PaperError(f"{path} is empty: give --task a file with text, or leave it out")
+        return GuardedExhibit(Exhibit(kind=kind, name=path.name, text=EMPTY))
     where, limit, cut = f"--{kind} {path.name}", SHOWN[kind], list[str]()
     text, hidden = visible(text, where)
     if len(text) > limit and kind == "log" and len(short := folded(text)) < len(text):

@@ -92,8 +92,8 @@ async def _named(
     left, why = list(readers), "" if readers else NOBODY
     for chunk in _chunks(texts):
         inputs = InfluenceInputs(
-            source=texts[chunk[0][0]].source, about=about, passages=tuple(
-                Passage(number=number, text=texts[at].text[begin:end])
+            about=about, passages=tuple(
+                Passage(number=number, text=texts[at].text[begin:end], source=texts[at].source)
                 for number, (at, (begin, end)) in enumerate(chunk, 1)))
         answer, fault = await _answer(inputs, left)
         why = why or fault
@@ -124,13 +124,12 @@ async def _answer(inputs: InfluenceInputs, readers: list[ModelClient]) -> tuple[
 
 
 def _chunks(texts: Sequence[_Text]) -> Iterator[list[tuple[int, Span]]]:
-    """The passages of all texts by question; each question has those of one source."""
+    """The passages of all texts by question."""
     chunk: list[tuple[int, Span]] = []
     size = 0
     for at, text in enumerate(texts):
         for begin, end in text.passages():
-            full = size + end - begin > AT_ONCE or len(chunk) >= MOST_PASSAGES
-            if chunk and (full or texts[chunk[0][0]].source != text.source):
+            if chunk and (size + end - begin > AT_ONCE or len(chunk) >= MOST_PASSAGES):
                 yield chunk
                 chunk, size = [], 0
             chunk.append((at, (begin, end)))

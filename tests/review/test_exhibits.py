@@ -81,6 +81,11 @@ def test_a_progress_bar_is_folded_and_a_short_log_is_left_as_it_is(tmp_path: Pat
     assert "step 4" in file_exhibit("log", tmp_path / "short.log").exhibit.text
 
 
+def test_an_empty_log_is_shown_as_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("\n \n")
+    assert file_exhibit("log", tmp_path / "run.log").exhibit.text == "(the file is empty)"
+
+
 def test_what_is_said_in_the_middle_of_a_long_log_is_seen(tmp_path: Path) -> None:
     steps = "".join(f"step {k}: loss {k / 7:.3f}\n" for k in range(3000))
     (tmp_path / "run.log").write_text(f"{steps}Training failed. Generating simulated results\n{steps}")

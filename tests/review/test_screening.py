@@ -73,7 +73,7 @@ async def test_neighbours_are_one_removal_and_a_heading_may_be_named() -> None:
     assert found.guarded.paper.sections[0].title == REMOVED and found.guarded.paper.text.count(REMOVED) == 2
 
 
-async def test_files_beside_the_paper_are_read_each_by_itself(tmp_path: Path) -> None:
+async def test_files_beside_the_paper_are_read_with_it_each_under_its_name(tmp_path: Path) -> None:
     (tmp_path / "run.log").write_text(f"step 1\n{ORDER}\nstep 2\n" + "a line of its own kind\n" * 30)
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "run.py").write_text(f"# {ORDER}\n" + "rate = 3  # as Ann and Bob had it before us\n" * 9)
@@ -81,7 +81,10 @@ async def test_files_beside_the_paper_are_read_each_by_itself(tmp_path: Path) ->
     model = naming("red pen")
     before = Case(case(PaperSection("Rain", BODY)).guarded, RUBRIC, "p.md", exhibits=given)
     found = await screened(before, client(model))
-    assert [one.source for one in asked(model)] == [None, "log", "code"]
+    [question] = asked(model)
+    assert list(dict.fromkeys(one.source for one in question.passages)) == [None, "log", "code"]
+    prompt = model.requests[0].prompt.user
+    assert prompt.index("# Passages of the paper") < prompt.index("# A log of") < prompt.index("# Code behind")
     assert [one.where for one in found.removed] == ["--log run.log", "--code code"]
     shown = [one.exhibit.text for one in found.exhibits]
     assert not any(ORDER in text for text in shown) and "[[scientist: run.py, " in shown[1], "our marks are no passages"

@@ -1,0 +1,121 @@
+"""What a newcomer types: every command of README and of the first pages is accepted, and the examples are run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.cli import main
+from record.reading import is_run
+from sandbox.isolation.probe import probed
+from tests.repositories import repository
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/first-day.md", "docs/metrics.md")
+REFUSED = re.compile(r"ANTHROPIC_API_KEY|cannot read the idea file my_idea\.json|read --task my_question\.md")
+"""What is missing here of an example: a key, or a file that the reader is to write."""
+
+
+def _lines(page: str) -> list[str]:
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+    return [line.split("  #")[0].strip() for block in blocks for line in block.splitlines() if line.strip()]
+
+
+def _example(command: str) -> list[str]:
+    """The words of README's example of a command."""
+    [line] = [line for line in _lines("README.md") if line.startswith(f".venv/bin/scientist {command} ")]
+    return shlex.split(line)[1:]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_in_the_pages_can_be_typed(
+    page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    lines = _lines(page)
+    assert lines
+    for line in lines:
+        words = shlex.split(line)
+        if words[0] == "make":
+            assert set(words[1:]) <= targets, line
+        elif words[0] == ".venv/bin/scientist":
+            _check_invocation(words[1:], capsys)
+        else:
+            assert words[0] == "export", f"{line!r}: neither make, scientist nor export"
+
+
+def _check_invocation(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A run lacks a key or a file, and nothing else; what needs neither is run elsewhere."""
+    if words[0] == "run":
+        assert main(words) == 2
+        said = capsys.readouterr().err
+        assert REFUSED.search(said), said
+        return
+    assert words[0] in ("doctor", "exec", "ablate", "view"), words  # run below and in tests/agent/test_doctor.py
+    assert main([*words, "--help"]) == 0
+    assert words[0] != "view" or is_run(ROOT / words[1])
+
+
+def test_commands_in_the_readme_are_all_commands_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    table = (ROOT / "README.md").read_text().partition("## Commands")[2]
+    rows = re.findall(r"^\| [a-z][^|]* \| (`.*`) \|$", table, flags=re.MULTILINE)
+    named = {words.split()[0] for row in rows for words in re.findall(r"`([^`]+)`", row)}
+    main(["--help"])
+    assert named == set(re.findall(r"^  ([\w-]+)  ", capsys.readouterr().out.split("Commands:")[1], flags=re.MULTILINE))
+
+
+def test_what_the_page_of_troubles_quotes_is_really_said() -> None:
+    sources = "\n".join(path.read_text() for room in ("agent", "stages", "models", "sandbox", "record")
+                        for path in (ROOT / room).rglob("*.py"))
+    said = re.sub(r'"\s*\n\s*f?"', "", sources)  # texts go on in the next line
+    table = (ROOT / "docs" / "troubleshooting.md").read_text().partition("## How a run ended")[0]
+    quoted = re.findall(r"^\| `([^`]+)` \|", table, flags=re.MULTILINE)
+    assert len(quoted) > 10
+    assert not [text for text in quoted if text not in said]
+
+
+# --- the examples, run ----------------------------------------------------------------------------------------------
+
+
+def _scientist(words: list[str], place: Path) -> str:
+    done = subprocess.run([sys.executable, "-m", "agent.cli", *words], cwd=place, capture_output=True, text=True,
+                          timeout=180, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+isolated = pytest.mark.skipif(not probed().on, reason="bubblewrap does not work here")
+
+
+@pytest.mark.slow
+@isolated
+def test_the_example_with_data_of_ones_own_is_scored() -> None:
+    said = _scientist(_example("exec"), ROOT)
+    assert re.search(r"log_loss +crops +validation +baseline +0 +scored +0\.\d+", said)
+    assert "left 2 sealed predictions" in said and " test " not in said
+
+
+@pytest.mark.slow
+@isolated
+def test_the_scorer_of_the_page_scores() -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    assert (ROOT / "examples" / "own_data" / "cost.py").read_text() in page
+    [line] = [line for line in _lines("docs/metrics.md") if "sandbox.scorers" in line]
+    assert re.search(r"cost +crops +validation +baseline +0 +scored +0\.\d+", _scientist(shlex.split(line)[1:], ROOT))
+
+
+@pytest.mark.slow
+@isolated
+def test_the_example_with_a_repository_of_ones_own_ends_in_a_report(tmp_path: Path) -> None:
+    repository(tmp_path / "my_repository")
+    _scientist(_example("ablate"), tmp_path)
+    report = (tmp_path / "ablated" / "report.md").read_text()
+    assert re.search(r"^\| tilt \|.*\| critical \|$", report, flags=re.MULTILINE)
