@@ -187,8 +187,9 @@ def parts_for(material: Material, draft: Draft, *, refused: bool = False, whole:
     A figure that is not meant for the main text, and not placed there, stands in the appendix if the text refers to it,
     else in the supplement.
     """
-    bodies, state, claims = [one.body for one in draft.sections], material.state, material.claims.every
-    placed, referred = (used_keys(bodies, frozenset({command})) for command in ("paperfigure", "ref"))
+    state, claims = material.state, material.claims.every
+    placed = used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
+    referred = used_keys(draft.texts, frozenset({"ref"}))
     beside = [one.name for one in material.figures if one.name not in placed and (
         one.name in OURS or draft.placements.get(one.name, one.placement) == "appendix")]
     in_appendix = [name for name in beside if f"fig:{name}" in referred]
