@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -16,6 +17,7 @@ import httpx
 import pytest
 
 from agent.cli import main
+from models.replay import open_replay
 from record.fold.state import RunState
 from record.folder import sha256
 from record.nouns.nodes import STAGES
@@ -99,6 +101,12 @@ def test_git_takes_all_of_it_and_touches_no_byte() -> None:
     found = subprocess.run(["git", "check-attr", "text", "diff", "--stdin"], cwd=ROOT, input=names, text=True,
                            capture_output=True, timeout=60, check=True)
     assert found.stdout and all(line.endswith(": unset") for line in found.stdout.splitlines())
+
+
+def test_its_exchange_holds_an_answer_for_each_call(state: RunState, tmp_path: Path) -> None:
+    assert main(["export", str(RUN), "--exchange", str(tmp_path / "exchange.jsonl")]) == 0
+    asked = Counter(answered.key.role for answered in state.answers.values())
+    assert asked == open_replay(f"replay:{tmp_path / 'exchange.jsonl'}").recorded
 
 
 # --- looking changes nothing ----------------------------------------------------------------------------------------

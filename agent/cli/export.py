@@ -1,4 +1,5 @@
-"""`scientist export`: a run as files for others: its page, its events, its tree, its folder; or in a tracker.
+"""`scientist export`: a run as files for others: its page, its events, its tree, the model's answers, its folder; or in
+a tracker.
 
 Each file is written whole or not at all; one that is there already stays unless --force. The run is not changed.
 """
@@ -23,10 +24,11 @@ from inspector.export.html_file import page_of
 from inspector.text import plain
 from inspector.tracking.logged import record_of
 from inspector.tree import tree_of
+from models.replay import exchange_of
 from record.errors import WrongUse
 from record.fold.state import RunState
 from record.folder import RunFolder
-from record.reading import read_rows
+from record.reading import events_in, read_rows
 
 SHORTEST = 16
 """Characters of a key, at least, for which its value is searched in what is exported; shorter ones are placeholders."""
@@ -77,11 +79,11 @@ def keys_in(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 def _check(asked: Export) -> None:
     """Refuse before anything is written. Raises `WrongUse`."""
-    files = [one for one in (asked.html, asked.events, asked.tree, asked.zip) if one is not None]
+    files = [one for one in (asked.html, asked.events, asked.tree, asked.exchange, asked.zip) if one is not None]
     if not files and asked.mlflow is None and asked.wandb is None:
-        raise WrongUse("export what? Give --html, --events, --tree or --zip with a FILE, --mlflow or --wandb a DIR")
+        raise WrongUse("export what? Give --html, --events, --tree, --exchange or --zip with a FILE, --mlflow or --wandb a DIR")
     if PRINTED in (asked.html, asked.zip):
-        raise WrongUse("- (standard output) takes --events or --tree only")
+        raise WrongUse("- (standard output) takes --events, --tree or --exchange only")
     if asked.with_data and asked.zip is None:
         raise WrongUse("--with-data goes with --zip")
     if len(set(files)) < len(files):
@@ -98,8 +100,12 @@ def _check(asked: Export) -> None:
 
 
 def _texts(asked: Export, state: RunState, rows: Sequence[tuple[float, str]]) -> None:
+    def exchange() -> Iterable[str]:
+        yield from (one.model_dump_json() for one in exchange_of(event for event, _ in events_in(rows, asked.run)))
+
     texts: tuple[tuple[Path | None, Iterable[str]], ...] = (
-        (asked.events, event_lines(rows)), (asked.tree, [tree_of(state).model_dump_json(indent=1)]))
+        (asked.events, event_lines(rows)), (asked.tree, [tree_of(state).model_dump_json(indent=1)]),
+        (asked.exchange, exchange()))
     for file, lines in texts:
         if file == PRINTED:
             sys.stdout.writelines(f"{line}\n" for line in lines)

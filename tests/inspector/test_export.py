@@ -175,7 +175,8 @@ def test_pictures_are_made_small_and_counted_when_there_is_no_room() -> None:
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
-    ([], "export what?"), (["--zip", "-"], "takes --events or --tree only"), (["--events", "."], "is a folder"),
+    ([], "export what?"), (["--zip", "-"], "takes --events, --tree or --exchange only"),
+    (["--events", "."], "is a folder"),
     (["--events", "there"], "exists already"), (["--with-data", "--tree", "-"], "goes with --zip"),
     (["--events", "no/folder/file"], "cannot be written"), (["--zip", "long" * 80], "the name is too long"),
     (["--events", "a", "--tree", "a"], "two exports into one file"),
