@@ -4,7 +4,8 @@
 
 The file has one answer a line, `{"role": ..., "ordinal": ..., "answer": {...}}`; `ordinal` counts the requests of a
 role from 0. Answers go out by role and ordinal alone and prompts are not compared, so that a recording outlives every
-change of a prompt; each is held against the output type of today. `scientist export RUN --exchange FILE` makes it from the record of a run.
+change of a prompt; each is held against the output type of today. `scientist export RUN --exchange FILE` makes it
+from the record of a run.
 
 Not guaranteed: that a run which asks in another order than the recorded one gets the answers that it would need. Record
 and replay with `search.order=ticket`, and with little at the same time. A run that is resumed counts on from the

@@ -322,7 +322,7 @@ class Export(Command, to=app, work="agent.cli.export:export"):
     html: Annotated[Path | None, Option(metavar="FILE", help="The run's page as one HTML file.")] = None
     events: Annotated[Path | None, Option(metavar="FILE", help="All events as JSON lines; - prints them.")] = None
     tree: Annotated[Path | None, Option(metavar="FILE", help="The tree as JSON; - prints it.")] = None
-    exchange: Annotated[Path | None, Option(metavar="FILE", help="The model's answers, for --model replay:FILE.")] = None
+    exchange: Annotated[Path | None, Option(metavar="FILE", help="The answers, for --model replay:FILE.")] = None
     zip: Annotated[Path | None, Option(metavar="FILE", help="The run's folder, without its data.")] = None
     with_data: Annotated[bool, Option("--with-data", help="Add data, all labels and documents to the zip.")] = False
     mlflow: Annotated[str | None, Option(metavar="DIR|URI", help="Export to MLflow (needs the extra mlflow).")] = None

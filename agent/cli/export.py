@@ -81,7 +81,8 @@ def _check(asked: Export) -> None:
     """Refuse before anything is written. Raises `WrongUse`."""
     files = [one for one in (asked.html, asked.events, asked.tree, asked.exchange, asked.zip) if one is not None]
     if not files and asked.mlflow is None and asked.wandb is None:
-        raise WrongUse("export what? Give --html, --events, --tree, --exchange or --zip with a FILE, --mlflow or --wandb a DIR")
+        raise WrongUse("export what? Give --html, --events, --tree, --exchange or --zip with a FILE, --mlflow or "
+                       "--wandb a DIR")
     if PRINTED in (asked.html, asked.zip):
         raise WrongUse("- (standard output) takes --events, --tree or --exchange only")
     if asked.with_data and asked.zip is None:
