@@ -9,13 +9,17 @@ from dataclasses import replace
 from review.foreign.passages import Passage
 from review.foreign.provenance import Provenance
 from review.foreign.results import Results
+from review.foreign.signs.aligned import of_alignment
 from review.foreign.signs.altered import altered
+from review.foreign.signs.counts import of_counts
 from review.foreign.signs.direction import of_directions
 from review.foreign.signs.evidence import Evidence
-from review.foreign.signs.in_claims import of_claims
-from review.foreign.signs.in_files import of_files
+from review.foreign.signs.handed import of_evaluations
+from review.foreign.signs.in_claims import of_claims, sentences_of
+from review.foreign.signs.in_files import of_files, of_names
 from review.foreign.signs.in_logs import of_logs
 from review.foreign.signs.in_numbers import of_numbers
+from review.foreign.signs.in_records import of_records
 from review.foreign.signs.in_repeats import of_repeats
 from review.foreign.signs.in_tables import of_tables
 from review.foreign.signs.made_up import made_up
@@ -51,14 +55,19 @@ def signs_of(
     evidence = Evidence(found, _values(read, reports))
     sizes = _sizes(f"{paper}\n{evidence.logs}")
     signs = [
-        *(_weighed(one, found) for one in (*made_up(found.scripts), *altered(found.scripts))),
+        *(_weighed(one, found) for one in (*made_up(found.scripts), *altered(found.scripts),
+                                            *of_evaluations(found.scripts))),
         *of_settings(found, said=paper),
         *of_words(found, reports, said=paper),
         *of_logs(found, said=paper),
         *of_files(read.series, evidence.logs),
+        *of_names(read.series, evidence),
+        *of_records(read.series, _numbers(f"{paper}\n{evidence.code}")),
         *of_tables(passages, sizes, (evidence.seeds,) if evidence.seeds > 1 else ()),
-        *of_claims(passages, paper, evidence),
-        *of_numbers(verdicts, read.series, evidence.code),
+        *of_counts(sentences_of(paper), passages, read.series, evidence),
+        *of_claims(sentences_of(paper), evidence),
+        *of_numbers(verdicts, found, evidence, sentences_of(paper)),
+        *of_alignment(verdicts, read.series),
         *of_directions(passages),
         *of_repeats(read.series, passages, verdicts, said=paper, logs=frozenset(log.name for log in found.logs)),
     ]
@@ -94,3 +103,8 @@ def _lines(file: str, key: str, values: Sequence[float]) -> Iterator[str]:
 def _sizes(text: str) -> tuple[int, ...]:
     found = {int(next(filter(None, groups))) for groups in _SIZES.findall(text)}
     return tuple(sorted(size for size in found if 5 <= size <= 2_000))
+
+
+def _numbers(text: str) -> frozenset[int]:
+    """Whole numbers that may be the size of a test set."""
+    return frozenset(int(one) for one in re.findall(r"(?<![\w.])\d{1,4}(?![\w.])", text) if 5 <= int(one) <= 5_000)

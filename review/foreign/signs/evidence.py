@@ -28,6 +28,27 @@ class Evidence:
     def all(self) -> str:
         return plain(f"{self.code}\n{self.logs}\n{self.results}\n" + "\n".join(one.path for one in self.found.scripts))
 
+    @cached_property
+    def everything(self) -> str:
+        return f"{self.code}\n{self.logs}\n{self.results}"
+
+    @cached_property
+    def numbers(self) -> frozenset[float]:
+        """All numbers that stand in code and logs, and those of the results."""
+        return frozenset(float(one) for one in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?(?![\w.])", self.everything))
+
+    def said_count(self, unit: str) -> int:
+        """What code or results give as the number of something: `n_seeds = 3`, `"seeds": 3`; 0 where they do not."""
+        found = re.findall(rf"(?:\b|_){unit}s[\"']?\s*(?::\s*int\s*)?[=: ]\s*(\d{{1,5}})(?!\d|\.\d|,\s*\d|\s+\d)", self.everything, re.I)
+        return max(map(int, found), default=0)
+
+    def shown(self, unit: str) -> int:
+        """How many different ones logs and results number: `seed=3`, `"fold": 4`, `fold|2`."""
+        shown = f"{self.logs}\n{self.results}"
+        columns = re.findall(rf"(?m)^\S+ \S*\b{unit}(?:\|\S*)? ((?:[\d.]+ ?)+)$", shown, re.I)
+        return max([len(set(re.findall(rf"\b{unit}s?\W{{0,4}}(\d+)", shown, re.I))), *(
+            len(set(one.split())) for one in columns)])
+
     def names_count(self, count: int) -> bool:
         """Whether code, log or results have this number beside a word for repetitions."""
         word = r"(?:seed|run|trial|rep|repeat|replicate|repetition|fold|split|restart|draw)s?"

@@ -9,7 +9,9 @@ from itertools import combinations
 from pathlib import PurePosixPath
 
 from review.foreign.results import Series
-from review.foreign.signs.sign import Sign
+from review.foreign.scripts import words_of_line
+from review.foreign.signs.evidence import Evidence, plain
+from review.foreign.signs.sign import CONCLUSIVE, Sign
 
 _COPY = re.compile(
     r"final|best|latest|last|copy|backup|old|all|main|full|summary|results?|run|rerun|metrics?|out|v\d+|seed|fold|"
@@ -37,10 +39,6 @@ def of_files(series: Sequence[Series], logs: str) -> Iterator[Sign]:
     yield from _seeds(files, logs)
     for name, inside in parts.items():
         yield from _parts(name, inside)
-    for name in files:
-        own = [one for one in series if one.file == name]
-        yield from _shares(name, own)
-        yield from _multiples(name, own)
 
 
 def _seeds(files: Mapping[str, list[float]], logs: str) -> Iterator[Sign]:
@@ -76,62 +74,35 @@ def _keys(one: Series) -> Iterator[tuple[str, str]]:
         yield ".".join(parts[: at + 1]), ".".join(parts[at + 1 :])
 
 
-_SCALED = re.compile(
-    r"rel|norm|ratio|std|sd\b|sem|time|sec|step|cost|param|weight|epoch|size|index|percent|"
-    r"per_(?:sec|step|epoch)", re.I)
-
-
-def _multiples(name: str, series: Sequence[Series]) -> Iterator[Sign]:
-    """Series of measurements of which one is the other times the same number."""
-    long = [one for one in series if 5 <= len(one.values) <= 1000 and not _SCALED.search(one.key)
-            and len(set(one.values)) >= 5 and all(value > 0 for value in one.values)][:60]
-    for a, b in combinations(long, 2):
-        if len(a.values) != len(b.values):
-            continue
-        ratios = [y / x for x, y in zip(a.values, b.values, strict=True)]
-        slack = max(_step(y) / y + _step(x) / x for x, y in zip(a.values, b.values, strict=True))
-        middle = sorted(ratios)[len(ratios) // 2]
-        varied = max(a.values) > 1.1 * min(a.values) and slack < .01
-        if varied and all(abs(ratio / middle - 1) <= slack for ratio in ratios) and not any(
-                abs(middle / unit - 1) < .003 for unit in (1, 2, .5, 10, .1, 100, .01, 1000, .001, 60, 1 / 60)):
-            what = f"{b.key} is {a.key} times {middle:.4g} in all {len(ratios)} values"
-            yield Sign("constant ratio", what, name, "", .75)
+def of_names(series: Sequence[Series], evidence: Evidence) -> Iterator[Sign]:
+    """Names of arms or data in the results that no code knows, beside others of the same kind that it names."""
+    code, words = plain(f"{evidence.code} {' '.join(one.path for one in evidence.found.scripts)}"), words_of_line(evidence.code)
+    for kind, names in _siblings(series).items():
+        unknown = sorted(name for name in names if plain(name) not in code and not words_of_line(name) <= words)
+        known = names - set(unknown)
+        if code and unknown and len(known) >= max(2, 2 * len(unknown)):
+            what = f"no code names {', '.join(unknown)}, which stands beside {', '.join(sorted(known)[:4])}"
+            yield Sign("line of no program", what, kind, unknown[0], CONCLUSIVE)
             return
 
 
-def _step(value: float) -> float:
-    """One unit in the last place that a value was written with."""
-    return 10.0 ** -len(f"{value!r}".partition(".")[2]) if "e" not in f"{value!r}" else abs(value) * 1e-6
-
-
-_N_TEST = re.compile(r"(?:n_?test|test_?(?:size|n|samples)|n_?eval\w*|num_?test\w*)$", re.I)
-_SHARE = re.compile(r"(?:^|[._ ])(?:test_?)?(?:acc|accuracy|error_rate)(?:$|[._\[ ])", re.I)
-_NO_SHARE = re.compile(
-    r"train|val|dev|balanced|std|sd\b|ci|low|high|mean|avg|loss|delta|diff|drop|gain|p_value|chance|top",
-    re.I)
-
-
-def _shares(name: str, series: Sequence[Series]) -> Iterator[Sign]:
-    """Accuracies that no whole number of the test set gives, in a file where others are just that."""
-    sizes = {int(value) for one in series if _N_TEST.search(one.key) for value in one.values if value == int(value) > 0}
-    repeats = {int(value) for one in series if re.search(r"(?:repeats?|seeds|runs|folds|trials)$", one.key)
-               for value in one.values if 1 < value == int(value) < 100} | {1}
-    if len(sizes) != 1:
-        return
-    size = sizes.pop()
-    shares = [(one, value) for one in series if _SHARE.search(one.key) and not _NO_SHARE.search(one.key)
-              for value in one.values if 0 < value < 1]
-    wrong = [(one, value) for one, value in shares if not any(_whole(value, size * repeat) for repeat in repeats)]
-    if wrong and 2 * len(wrong) <= len(shares) and len(wrong) < len(shares) - 1:
-        one, value = wrong[0]
-        yield Sign("impossible value", f"{len(wrong)} of {len(shares)} accuracies are no share of {size}",
-                   f"{name}: {one.key}", f"{value:g}", .7)
-
-
-def _whole(value: float, size: int) -> bool:
-    places = len(f"{value!r}".partition(".")[2])
-    slack = .51 * 10.0 ** -places * size if places < 8 else 1e-6 * size
-    return abs(value * size - round(value * size)) <= slack
+def _siblings(series: Sequence[Series]) -> dict[str, set[str]]:
+    """Names that stand in one place of files of one kind: parts of file names, keys above the same keys, labels of rows."""
+    found: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for one in series:
+        if one.written or one.file.endswith((".log", ".txt", ".out")):
+            continue
+        stem = re.sub(r"\d+", "#", PurePosixPath(one.file).stem).split("_")
+        for at, part in enumerate(stem) if len(stem) > 1 else ():
+            found["files", PurePosixPath(one.file).suffix, *stem[:at], "*", *stem[at + 1:]].add(part)
+        labels = one.key.split("|")[1:-1]
+        if len(labels) == 1 and " " not in labels[0]:
+            found[one.file, one.key.partition("|")[0]].add(labels[0])
+        for place in one.places[:200] if "|" not in one.key else ():
+            path = re.sub(r"\[\d+\]|\{[^}]*\}", "", place).split(".")
+            for at, part in enumerate(path[:-1]):
+                found[one.file, *path[:at], "*", *path[at + 1:]].add(part)
+    return {" ".join(kind): {name for name in names if len(re.findall("[A-Za-z]", name)) > 2} for kind, names in found.items()}
 
 
 def _told_apart(a: str, b: str) -> bool:

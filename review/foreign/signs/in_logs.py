@@ -11,12 +11,12 @@ from review.foreign.logs import Log, LogLine
 from review.foreign.origins import SCORE
 from review.foreign.provenance import Provenance
 from review.foreign.scripts import words_of_line
-from review.foreign.signs.sign import Kind, Sign
+from review.foreign.signs.sign import CIRCUMSTANTIAL, CONCLUSIVE, NOTE, Kind, Sign
 
 _ELIDED = re.compile(
     r"^\W*(?:\.\.\.|\u2026)?\W*(?:similar|same|identical|remaining|other|further|intermediate|additional|more)\b[^.]{0,60}"
     r"\b(?:logs?|lines?|output|epochs?|runs?|models?|seeds?|entries|training)\b|(?:omitted|truncated|abbreviated|elided|"
-    r"shortened|skipped) (?:for|to|here)\b[^.]{0,30}(?:brevity|space|clarity|length|readab)?|"
+    r"shortened|skipped|left out|cut) (?:for|to|here)\b[^.]{0,30}(?:brevity|space|clarity|length|readab)?|"
     r"\[\W*(?:\.\.\.|\u2026)[^\]]*(?:\.\.\.|\u2026)?\W*\]|\bfor brevity\b",
     re.I,
 )
@@ -198,31 +198,43 @@ def _words(log: Log, said: str) -> Iterator[Sign]:
 
 
 def _without_program(found: Provenance) -> Iterator[Sign]:
-    """Lines with scores that no line of the code can have printed, where the code prints other lines of the logs."""
+    """Lines with scores that no line of the code can have printed, where the code prints other lines of the logs.
+
+    Loggers print whatever names they are given: beside them a line counts where words of it stand nowhere in the code.
+    """
     readable = [one for one in found.scripts if one.tree is not None and not one.is_test]
     if not readable or any(one.tree is None and one.path.endswith(".py") for one in found.scripts):
         return
     told = [one for one in found.sources if one.line.text.strip() and not _FOREIGN.search(one.line.text)]
     freely = any(one.opaque or one.loggers for one in readable)
-    vocabulary = frozenset(word for one in found.scripts for word in one.words) if freely else frozenset[str]()
-    own = [bool(one.templates) or _in_words_of(one.line.message, vocabulary) for one in told]
+    vocabulary = frozenset(word for one in found.scripts for word in one.words) | _LIBRARIES
+    own = [bool(one.templates) or (freely and _in_words_of(one.line.message, vocabulary)) for one in told]
     strange = [one for one, there in zip(told, own, strict=True) if not there and _NUMBERED.search(one.line.message)
-               and SCORE.search(one.line.message)]
+               and not freely]
+    strange += [one for one in told if freely and not one.templates and re.search(r"\d\.\d", one.line.message)
+                and words_of_line(re.sub(r"[=:]\s*\S+", "", one.line.message)) - vocabulary]
     matched, of = sum(own), len(told)
     if of >= 8 and matched < .15 * of and sum(len(one.templates) for one in readable) >= 2:
         first = next(one for one, there in zip(told, own, strict=True) if not there)
         yield _sign("line of no program", f"of {of} lines of the logs the code can print {matched}", first.log,
-                    first.line, .8 if not freely else .65)
-    elif strange and not (freely and matched > .5 * of):
-        few = len(strange) < 3 and matched > .5 * of
-        what = f"no code prints this, nor {len(strange) - 1} other lines with scores ({matched} of {of} are the code's)"
-        yield _sign("line of no program", what, strange[0].log, strange[0].line, .4 if few or freely else .8)
+                    first.line, CONCLUSIVE)
+    elif strange:
+        what = f"no code prints this, nor {len(strange) - 1} other lines with numbers ({matched} of {of} are the code's)"
+        yield _sign("line of no program", what, strange[0].log, strange[0].line, CONCLUSIVE if len(strange) > 2 else NOTE)
+
+
+_LIBRARIES = frozenset(
+    "val valid validation train training loss logloss epoch iteration iter step lr accuracy acc elapsed eta learning rate grad "
+    "norm runtime samples per second sec eval error auc took seconds time total real user sys info debug fold best score "
+    "cv end start done progress remaining improvement tolerance objective converged min max mean std memory mb gb ms it "
+    "in of at for the to and on is no with".split())
+"""Words of the lines that libraries print of their own accord."""
 
 
 def _in_words_of(message: str, vocabulary: frozenset[str]) -> bool:
     """Whether a line is made of words that stand in the code, as those of a logger of names and values are."""
     words = words_of_line(message)
-    return bool(vocabulary) and len(words & vocabulary) >= .75 * len(words)
+    return len(words & vocabulary) >= .75 * len(words)
 
 
 def _failures(found: Provenance) -> Iterator[Sign]:

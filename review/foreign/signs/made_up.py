@@ -70,7 +70,19 @@ def made_up(scripts: tuple[Script, ...]) -> Iterator[Sign]:
 # --- what is given the name of a score ------------------------------------------------------------------------------
 
 
+_MEASURED = re.compile(rf"{SCORE.pattern}|coverage|regret|power|delay|reward|recall|return|gain|improvement", re.I)
+
+
+def _heads(body: ast.AST) -> dict[int, list[str]]:
+    """The names of the columns that a program writes, by how many there are."""
+    rows = [[item.value for item in one.args[0].elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+            for one in walk_scope(body) if isinstance(one, ast.Call) and called(one) == "writerow" and one.args
+            and isinstance(one.args[0], ast.List | ast.Tuple)]
+    return {len(row): row for row in rows if len(row) > 1}
+
+
 def _sinks(body: ast.AST, scope: Scope) -> Iterator[Sink]:
+    heads = _heads(body)
     for one in walk_scope(body):
         match one:
             case ast.Assign():
@@ -92,6 +104,11 @@ def _sinks(body: ast.AST, scope: Scope) -> Iterator[Sink]:
                 for word in one.keywords:
                     if word.arg and SCORE.search(word.arg) and called(one) not in ("sort", "sorted"):
                         yield Sink(word.arg, word.value, scope, word.value.lineno)
+                if called(one) == "writerow" and one.args and isinstance(one.args[0], ast.List | ast.Tuple):
+                    names = heads.get(len(one.args[0].elts), [])
+                    for name, value in zip(names, one.args[0].elts, strict=False):
+                        if _MEASURED.search(name):
+                            yield Sink(name, value, scope, value.lineno)
                 if called(one) == "append" and one.args and isinstance(one.func, ast.Attribute):
                     name = _name_of(one.func.value) or ""
                     if SCORE.search(name) or _RESULT.search(name):

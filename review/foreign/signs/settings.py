@@ -12,7 +12,7 @@ from review.foreign.scripts import Script, called
 from review.foreign.signs.sign import Sign
 
 _WEIGHT = re.compile(
-    r"(?:^|_)(?:weight|lambda\w*|lam|coef\w*|strength|penalty|reg\w*|alpha|beta|gamma|mu|scale|mix|eta|tau|w)"
+    r"(?:^|_)(?:weight|lambda\w*|lam|coef\w*|strength|penalty|reg\w*|alpha|beta|gamma|mu|scale|mix|eta|tau|w|bonus|boost|factor|share)"
     r"(?:$|_)|(?:weight|lambda|coef|strength|penalty)s?$",
     re.I,
 )
@@ -119,3 +119,5 @@ def _multiplied(tree: ast.Module) -> Iterator[str]:
     for one in ast.walk(tree):
         if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult):
             yield from (name for side in (one.left, one.right) if (name := _last(side)))
+        elif isinstance(one, ast.BinOp) and isinstance(one.op, ast.Div) and (name := _last(one.left)):
+            yield name

@@ -39,6 +39,7 @@ Kind = Literal[
     "numbers of the table",
     "script that made results",
     "other rows",
+    "other value",
     "best of the seeds",
     "not in the log",
     "significance",
@@ -48,6 +49,7 @@ Kind = Literal[
 
 FINDING = 0.5
 """The weight from which a sign speaks against a paper; below it is a note."""
+CONCLUSIVE, CIRCUMSTANTIAL, NOTE = .85, .3, .1
 
 
 @dataclass(frozen=True)
