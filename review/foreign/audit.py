@@ -25,7 +25,7 @@ from review.foreign.printed import numbers_of
 from review.foreign.provenance import Provenance, provenance_lines, reconstruct
 from review.foreign.results import Results, ResultsError, read_results
 from review.foreign.scripts import read_scripts
-from review.foreign.signs import FINDING, Sign, score
+from review.foreign.signs import CIRCUMSTANTIAL, FINDING, Sign, score
 from review.foreign.signs.every import signs_of
 from review.foreign.verdicts import CLASSES, Verdict, classify
 from review.honesty import check
@@ -76,21 +76,28 @@ class ForeignAudit:
 
     @cached_property
     def against(self) -> tuple[Sign, ...]:
-        """The signs that count as findings."""
-        return tuple(one for one in self.signs if one.is_finding)
+        """The signs that count as findings: conclusive ones, or else circumstantial ones where there are several kinds."""
+        own = tuple(one for one in self.signs if one.is_finding)
+        several = tuple(one for one in self.signs if one.weight >= CIRCUMSTANTIAL)
+        return own or (several if score((*several, *self._apart)) >= FINDING else ())
+
+    @property
+    def _apart(self) -> tuple[Sign, ...]:
+        """The places of the paper that do not agree, as a circumstantial sign."""
+        return tuple(Sign("inconsistency", one.what, one.where, "", CIRCUMSTANTIAL) for one in self.inconsistencies[:1])
 
     @property
     def findings(self) -> int:
-        """What speaks against the paper: signs and inconsistencies."""
-        return len(self.against) + len(self.inconsistencies)
+        """What speaks against the paper: signs, and beside them inconsistencies."""
+        return len(self.against) + (len(self.inconsistencies) if self.against else 0)
 
     @property
     def suspicion(self) -> float:
         """How much speaks for invention, 0 to 1: from `FINDING` on where something speaks against the paper."""
-        own = 1 - (1 - score(self.signs)) * .5 ** len(self.inconsistencies)
-        if self.standing == "against":
+        own = score((*self.signs, *self._apart))
+        if self.findings:
             return max(own, FINDING)
-        return min(own + (.25 if self.standing == "not shown" else 0), FINDING - .01)
+        return min(own + (.1 if self.standing == "not shown" else 0), FINDING - .01)
 
     @property
     def standing(self) -> Standing:

@@ -9,10 +9,21 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
+
+from review.foreign.templates import (
+    PERCENT,
+    Hole,
+    Template,
+    called,
+    pieces_of,
+    split_at,
+    template_of_names,
+    templates_of,
+)
 
 _PRINTS = re.compile(
     r"^(?:print|info|debug|warning|warn|error|critical|exception|log|echo|write|writeln|say|emit|report|message|msg|"
@@ -23,20 +34,9 @@ _WRITES = re.compile(
     r"^(?:dump|to_csv|to_json|to_markdown|to_parquet|to_latex|save|savez|savetxt|savefig|write|write_text|writelines|"
     r"writerow|writerows|writeheader|safe_dump|print|dumps|FileHandler|add|basicConfig)$"
 )
+
 _TEST = re.compile(r"(?:^|/)(?:tests?/|test_[^/]*$|[^/]*_test\.py$|conftest\.py$)")
-SPECIFIC = 4
-"""Letters that a template must have of its own to be known again."""
 MOST_TEMPLATES = 4_000
-
-
-@dataclass(frozen=True)
-class Template:
-    """A line that code can print: its pattern, the letters that are its own, and where it stands."""
-
-    pattern: re.Pattern[str]
-    words: str
-    file: str
-    line: int
 
 
 @dataclass
@@ -157,13 +157,6 @@ def read_scripts(files: Mapping[str, str]) -> tuple[Script, ...]:
     return tuple(scripts)
 
 
-def called(call: ast.Call) -> str:
-    """The last part of the name of what is called; "" where it has none."""
-    if isinstance(call.func, ast.Attribute):
-        return call.func.attr
-    return call.func.id if isinstance(call.func, ast.Name) else ""
-
-
 def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, ...]:
     """The names of what a function is given, those of `*more` among them."""
     given = function.args
@@ -204,17 +197,6 @@ def _functions(script: Script) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDe
             yield one
 
 
-def _add_keys(script: Script, call: ast.Call) -> None:
-    """The template of a call that prints names and values: its own text, then the names that it hands over."""
-    given = _pieces(call.args[0]) if call.args else ()
-    texts = [piece for piece in given if isinstance(piece, str) and piece.strip()]
-    names = [word.arg for word in call.keywords if word.arg]
-    if sum(map(len, (*texts, *names))) >= SPECIFIC:
-        parts = [*map(_escaped, texts), *(rf"\b{re.escape(name)}\b" for name in names)]
-        longest = max((*(text.strip() for text in texts), *names), key=len)
-        script.templates.append(Template(re.compile(r".{0,400}?".join(parts)), longest, script.path, call.lineno))
-
-
 def _prints(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(isinstance(one, ast.Call) and _PRINTS.match(called(one)) for one in ast.walk(function))
 
@@ -224,7 +206,7 @@ def _read_templates(script: Script, wrappers: frozenset[str], keyed: frozenset[s
         for number, line in enumerate(script.text.splitlines(), 1):
             if found := re.match(r"\s*echo\s+(?:-\w+\s+)?[\"']?(.*?)[\"']?\s*(?:[|>].*)?$", line):
                 texts = re.split(r"\$\{?\w+\}?|\$\([^)]*\)", found[1])
-                _add(script, [one for text in texts for one in (Hole(), text)][1:], number)
+                script.templates += templates_of([one for text in texts for one in (Hole(), text)][1:], script.path, number)
         return
     inside = _parameters(script.tree)
     script.loggers = [one.lineno for one in _functions(script) if one.args.kwarg is not None and _prints(one)]
@@ -237,20 +219,20 @@ def _read_templates(script: Script, wrappers: frozenset[str], keyed: frozenset[s
             continue
         pieces: list[str | Hole] = []
         if called(call) in keyed:
-            _add_keys(script, call)
+            script.templates += template_of_names(call, script.path)
             continue
         for at, arg in enumerate(call.args):
             if at and called(call) == "print":
                 pieces.append(" ")
             if at and isinstance(call.args[0], ast.Constant) and "%" in str(call.args[0].value):
                 break  # the arguments of a logger's format
-            for piece in _pieces(arg):
-                pieces += _split(piece, _PERCENT) if isinstance(piece, str) and called(call) != "print" else (piece,)
+            for piece in pieces_of(arg):
+                pieces += split_at(piece, PERCENT) if isinstance(piece, str) and called(call) != "print" else (piece,)
         if not any(isinstance(one, str) and re.search(r"[A-Za-z]{2}", one) for one in pieces):
             names = {name.id for arg in call.args for name in ast.walk(arg) if isinstance(name, ast.Name)}
             if not names & inside.get(call.lineno, set()) and names:
                 script.opaque.append(call.lineno)
-        _add(script, pieces, call.lineno)
+        script.templates += templates_of(pieces, script.path, call.lineno)
 
 
 def _parameters(tree: ast.Module) -> dict[int, set[str]]:
@@ -262,105 +244,3 @@ def _parameters(tree: ast.Module) -> dict[int, set[str]]:
             for line in range(one.lineno, (one.end_lineno or one.lineno) + 1):
                 found.setdefault(line, set()).update(given)
     return found
-
-
-@dataclass(frozen=True)
-class Hole:
-    """What is put into a text: the pattern of what its format can print."""
-
-    pattern: str = r".{0,400}?"
-
-
-_FLOAT = r"[-+ ]*(?:[\d,_]*\d\.\d{%s}|nan|inf)"
-
-
-def _hole(form: str) -> Hole:
-    """The hole of a format such as `.4f`, `5d` or `.1%`; of any other nothing is known."""
-    match = re.fullmatch(r"[^.\d]*[<>^=+\- ]?\d*,?(?:\.(\d+))?([fFdi%e]?)", form)
-    if match is None or not match[2]:
-        return Hole()
-    if match[2] in "di":
-        return Hole(r"[-+ ]*\d[\d,_]*")
-    if match[2] == "e":
-        return Hole(r"[-+ ]*(?:\d[\d.]*e[-+]?\d+|nan|inf)")
-    places = match[1] or "6"
-    body = _FLOAT % places if places != "0" else r"[-+ ]*(?:\d[\d,_]*|nan|inf)"
-    return Hole(rf"{body}%" if match[2] == "%" else body)
-
-
-def _pieces(node: ast.expr) -> Iterator[str | Hole]:
-    """Texts and what is put in between, in order."""
-    if isinstance(node, ast.Constant):
-        yield node.value if isinstance(node.value, str) else Hole()
-    elif isinstance(node, ast.JoinedStr):
-        for part in node.values:
-            yield from _pieces(part) if isinstance(part, ast.Constant) else (_hole(_format(part)),)
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        yield from (*_pieces(node.left), *_pieces(node.right))
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-        yield from _filled(node.left, _PERCENT)
-    elif isinstance(node, ast.Call) and called(node) == "format" and isinstance(node.func, ast.Attribute):
-        yield from _filled(node.func.value, r"\{[^{}:]*(?::([^{}]*))?\}")
-    elif isinstance(node, ast.Call) and called(node) == "join" and isinstance(node.func, ast.Attribute) and node.args:
-        inner = node.args[0]
-        elements = (
-            [inner.elt]
-            if isinstance(inner, ast.GeneratorExp | ast.ListComp)
-            else (inner.elts if isinstance(inner, ast.List | ast.Tuple) else [])
-        )
-        for element in elements:
-            yield "\n"
-            yield from _pieces(element)
-        yield Hole()
-    else:
-        yield Hole()
-
-
-_PERCENT = r"%[-+ #0]*\d*((?:\.\d+)?[sdifgeExr])"
-
-
-def _format(part: ast.expr) -> str:
-    spec = part.format_spec if isinstance(part, ast.FormattedValue) else None
-    if isinstance(spec, ast.JoinedStr) and all(isinstance(one, ast.Constant) for one in spec.values):
-        return "".join(str(one.value) for one in spec.values if isinstance(one, ast.Constant))
-    return ""
-
-
-def _filled(form: ast.expr, holes: str) -> Iterator[str | Hole]:
-    """The texts of a format between its holes."""
-    for piece in _pieces(form):
-        yield from _split(piece, holes) if isinstance(piece, str) else (piece,)
-
-
-def _split(text: str, holes: str) -> Iterator[str | Hole]:
-    for at, part in enumerate(re.split(holes, text)):
-        if at % 2:
-            yield _hole(part or "")
-        else:
-            yield part
-
-
-def _add(script: Script, pieces: Sequence[str | Hole], line: int) -> None:
-    """The templates of one call, one for each line that it prints."""
-    lines: list[list[str | Hole]] = [[]]
-    for piece in pieces:
-        if isinstance(piece, Hole):
-            lines[-1].append(piece)
-            continue
-        first, *rest = piece.split("\n")
-        lines[-1].append(first)
-        for text in rest:
-            lines.append([text])
-    for parts in lines:
-        texts = [part for part in parts if isinstance(part, str)]
-        if len(re.findall(r"[A-Za-z]", "".join(texts))) >= SPECIFIC:
-            body = "".join(_escaped(part) if isinstance(part, str) else part.pattern for part in parts)
-            pattern = re.compile(rf"(?:^|[\W_]){body.removeprefix(_SPACES).removesuffix(_SPACES)}\s*$")
-            script.templates.append(Template(pattern, max(texts, key=len).strip(), script.path, line))
-
-
-_SPACES = r"\s+"
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"(?:\\?[ \t])+", r"\\s+", re.escape(text.replace("{{", "{").replace("}}", "}")))

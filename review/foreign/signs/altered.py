@@ -7,7 +7,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from review.foreign.origins import SCORE, walk_scope
+from review.foreign.scopes import SCORE, walk_scope
 from review.foreign.scripts import Script, called
 from review.foreign.signs.sign import Kind, Sign
 

@@ -60,7 +60,7 @@ def _repetitions(sentences: Sequence[str], lengths: Collection[int], evidence: E
                 continue
             if claimed > 12 and re.search(rf"(?<![\w.]){claimed}(?![\w.])", evidence.everything):
                 continue
-            seen = max(evidence.said_count(unit), evidence.shown(unit))
+            seen = max(evidence.said_count(unit), evidence.shown(unit), evidence.seeds if unit in _SEEDED else 0)
             if seen >= claimed or (seen > 1 and claimed % seen == 0 and (
                     claimed // seen <= 4 or claimed // seen in evidence.numbers)):
                 continue
@@ -73,6 +73,7 @@ def _repetitions(sentences: Sequence[str], lengths: Collection[int], evidence: E
             return
 
 
+_SEEDED = ("seed", "run", "repetition", "repeat", "replicate", "trial", "restart")
 _KINDS: dict[str, Kind] = {"fold": "folds", "configuration": "sweep", "combination": "sweep"}
 
 

@@ -60,7 +60,7 @@ def signs_of(
         *of_settings(found, said=paper),
         *of_words(found, reports, said=paper),
         *of_logs(found, said=paper),
-        *of_files(read.series, evidence.logs),
+        *of_files(read.series, evidence.logs, said=paper),
         *of_names(read.series, evidence),
         *of_records(read.series, _numbers(f"{paper}\n{evidence.code}")),
         *of_tables(passages, sizes, (evidence.seeds,) if evidence.seeds > 1 else ()),
@@ -69,7 +69,7 @@ def signs_of(
         *of_numbers(verdicts, found, evidence, sentences_of(paper)),
         *of_alignment(verdicts, read.series),
         *of_directions(passages),
-        *of_repeats(read.series, passages, verdicts, said=paper, logs=frozenset(log.name for log in found.logs)),
+        *of_repeats(read.series, passages),
     ]
     signs = [replace(one, weight=.6) if one.kind == "published score" and not _CITES.search(paper) else one
              for one in signs]

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from review.foreign.origins import SCORE, is_draw, walk_scope
+from review.foreign.origins import is_draw
+from review.foreign.scopes import SCORE, walk_scope
 from review.foreign.scripts import Script, called, parameters
 from review.foreign.signs.sign import CONCLUSIVE, Kind, Sign
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from review.foreign.signs.counts import COUNT
-from review.foreign.signs.evidence import Evidence
+from review.foreign.signs.evidence import Evidence, plain
 from review.foreign.signs.sign import CIRCUMSTANTIAL, CONCLUSIVE, Kind, Sign
 
 _FUTURE = re.compile(
@@ -38,6 +38,7 @@ def of_claims(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
     if evidence.code.strip():
         yield from _significance(sentences, evidence)
         yield from _hardware(sentences, evidence)
+        yield from _names(sentences, evidence)
     yield from _people(sentences, evidence)
 
 
@@ -69,6 +70,18 @@ def _hardware(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
     said = next((one for one in sentences if _GPU.search(one) and not _FUTURE.search(one)), None)
     if said is not None and not _ON_GPU.search(f"{evidence.code}\n{evidence.logs}"):
         yield _sign("hardware", "nothing in code or log can use one", said, CONCLUSIVE)
+
+
+_USED = re.compile(r"\bwe (?:also )?(?:use|evaluate|train|test|run|ran|fine-?tune|compare)\w*|trained on|evaluated on", re.I)
+
+
+def _names(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
+    """Data and models with a number in their name of which it is said that they were used, and that stand nowhere."""
+    for sentence in sentences:
+        for name in re.findall(r"\b[A-Z][A-Za-z]{2,}-\d+\w*", sentence) if _USED.search(sentence) else ():
+            if plain(name) not in evidence.all and not _FUTURE.search(sentence) and "publish" not in sentence:
+                yield _sign("dataset", f"{name} stands in no code, log or result", sentence, CIRCUMSTANTIAL)
+                return
 
 
 _TESTS: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = (

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from review.foreign.results import Series
 from review.foreign.scripts import words_of_line
 from review.foreign.signs.evidence import Evidence, plain
-from review.foreign.signs.sign import CONCLUSIVE, Sign
+from review.foreign.signs.sign import CIRCUMSTANTIAL, CONCLUSIVE, Sign
 
 _COPY = re.compile(
     r"final|best|latest|last|copy|backup|old|all|main|full|summary|results?|run|rerun|metrics?|out|v\d+|seed|fold|"
@@ -19,12 +19,14 @@ _COPY = re.compile(
     re.I,
 )
 _REPEAT = re.compile(r"seed|fold|trial|rep|run|^\d+$|epoch|step|iter|round", re.I)
+_SAME = re.compile(r"identical|coincide|the same (?:numbers|results|scores|values|predictions|as)|are equal|determinis", re.I)
 LEAST = 3
 """Fine numbers that two parts must share, all of them."""
 
 
-def of_files(series: Sequence[Series], logs: str) -> Iterator[Sign]:
-    """Files, and parts of one file under different keys, whose fine numbers are all the same."""
+def of_files(series: Sequence[Series], logs: str, *, said: str) -> Iterator[Sign]:
+    """Files, and parts of one file under different keys, whose fine numbers are all the same; `said` is the paper, which
+    may say so."""
     files: dict[str, list[float]] = defaultdict(list)
     parts: dict[str, dict[str, list[tuple[str, float]]]] = defaultdict(lambda: defaultdict(list))
     for one in series:
@@ -35,7 +37,8 @@ def of_files(series: Sequence[Series], logs: str) -> Iterator[Sign]:
             parts[one.file][key[0]] += [(key[1], value) for value in one.values[:50] if _fine(value)]
     for a, b in combinations(sorted(files), 2):
         if len(files[a]) >= 2 * LEAST and files[a] == files[b] and _told_apart(a, b):
-            yield Sign("copied results", f"all {len(files[a])} fine numbers are those of {b}", a, "", 0.75)
+            yield Sign("copied results", f"all {len(files[a])} fine numbers are those of {b}", a, "",
+                       CIRCUMSTANTIAL if _SAME.search(said) else CONCLUSIVE)
     yield from _seeds(files, logs)
     for name, inside in parts.items():
         yield from _parts(name, inside)
@@ -48,7 +51,7 @@ def _seeds(files: Mapping[str, list[float]], logs: str) -> Iterator[Sign]:
     ran = set(re.findall(r"\b(?:seed|run)\W{0,4}(\d+)", logs, re.I))
     if len(same) > 1 and ran and len(ran) < len(named):
         what = f"{len(same)} files of seeds have the same numbers, the log knows of {len(ran)} seeds"
-        yield Sign("copied results", what, same[0], "", .7)
+        yield Sign("copied results", what, same[0], "", CONCLUSIVE)
 
 
 def _parts(name: str, inside: dict[str, list[tuple[str, float]]]) -> Iterator[Sign]:
@@ -61,7 +64,7 @@ def _parts(name: str, inside: dict[str, list[tuple[str, float]]]) -> Iterator[Si
             and len({value for _, value in inside[a]}) >= LEAST
         ):
             shown = ", ".join(f"{value:g}" for _, value in inside[a][:4])
-            yield Sign("copied results", f"{a} and {b} have the same {len(inside[a])} numbers", name, shown, 0.55)
+            yield Sign("copied results", f"{a} and {b} have the same {len(inside[a])} numbers", name, shown, CIRCUMSTANTIAL)
             return
 
 
@@ -117,4 +120,4 @@ def _told_apart(a: str, b: str) -> bool:
 
 
 def _fine(value: float) -> bool:
-    return value != round(value, 2) and value not in (0.0, 1.0)
+    return value != round(value, 2) and abs(value) < 1e9  # larger ones are times

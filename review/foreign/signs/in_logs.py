@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from review.foreign.logs import Log, LogLine
-from review.foreign.origins import SCORE
 from review.foreign.provenance import Provenance
+from review.foreign.scopes import SCORE
 from review.foreign.scripts import words_of_line
-from review.foreign.signs.sign import CIRCUMSTANTIAL, CONCLUSIVE, NOTE, Kind, Sign
+from review.foreign.signs.in_stamps import line_sign, of_stamps
+from review.foreign.signs.sign import CONCLUSIVE, NOTE, Sign
 
 _ELIDED = re.compile(
     r"^\W*(?:\.\.\.|\u2026)?\W*(?:similar|same|identical|remaining|other|further|intermediate|additional|more)\b[^.]{0,60}"
@@ -21,21 +20,12 @@ _ELIDED = re.compile(
     re.I,
 )
 _ROUND_OK = 5
-RARE = 1e-5
-"""A chance below which stamps are no clock's."""
 _MADE = re.compile(
     r"\b(?:simulat\w*|mock\w*|fake\w*|dummy|placeholder|synthetic|fabricat\w*|hard-?coded|example|assumed|hypothetical|"
     r"made-up|artificial|illustrative)[ _-]+(?:\w+[ _-]+)?(?:results?|metrics?|scores?|accurac\w+|performances?|logs?|"
     r"evaluations?|numbers|curves?|measurements?)\b",
     re.I,
 )
-_TOOK = re.compile(
-    r"(?:completed?|finished|done|took|total (?:run)?time|total training time|elapsed|runtime|duration|training time)\b"
-    r"[^\d\n]{0,30}(?:(\d+)\s*h(?:ours?|r)?s?\W+)?(?:(\d+)\s*m(?:in\w*)?\W+)?(\d+(?:\.\d+)?)\s*"
-    r"(s\b|sec\w*|m\b|min\w*|h\b|hours?|hrs?)",
-    re.I,
-)
-_UNIT = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _CONTINUOUS = re.compile(
     r"\b(?:\w*loss|mse|rmse|mae|nll|perplexity|ppl|mrr|auc\w*|auroc|f1|r2|r\u00b2|spearman|pearson|ece|bleu|rouge\S*|ndcg|"
     r"psnr|ssim|kl|time|seconds)\b[^\d\n]{0,24}?(-?\d+\.\d{3,})",
@@ -55,8 +45,7 @@ def of_logs(found: Provenance, *, said: str) -> Iterator[Sign]:
     yield from _emptiness(found.logs)
     for log in found.logs:
         yield from _elisions(log)
-        yield from _stamps(log)
-        yield from _durations(log)
+        yield from of_stamps(log)
         yield from _round(log)
         yield from _words(log, said)
     yield from _without_program(found)
@@ -79,89 +68,7 @@ def _elisions(log: Log) -> Iterator[Sign]:
                 r"^\s*(?:File|\S+\.py)|\bdepth\b|\brows? x\b|lines? of traceback|truncated to|max_length", line.text
             )
         ):
-            yield _sign("elided log", "a program leaves out no lines", log, line, 0.85)
-
-
-def _stamps(log: Log) -> Iterator[Sign]:
-    """Whole seconds that are all even, or all multiples of five, as nobody's clock gives."""
-    seconds = list(dict.fromkeys(int(line.stamp) for line in log.stamped if line.stamp is not None and not line.fine))
-    if not seconds:
-        return
-    ends = [second % 60 for second in seconds]
-    first = next(line for line in log.stamped if not line.fine)
-    for divisor in (5, 2):
-        fitting = sum(end % divisor == 0 for end in ends)
-        if (
-            fitting >= (0.6 + 0.2 * (divisor == 2)) * len(ends)
-            and _chance(len(ends), fitting, 1 / divisor) < RARE
-            and (_steps_vary(seconds))
-        ):
-            yield _sign(
-                "round stamps", f"{fitting} of {len(ends)} stamps are multiples of {divisor} seconds", log, first, 0.8
-            )
-            return
-
-
-def _chance(of: int, hits: int, share: float) -> float:
-    """How likely so many hits, or more, are."""
-    return sum(math.comb(of, at) * share**at * (1 - share) ** (of - at) for at in range(hits, of + 1))
-
-
-def _steps_vary(seconds: Sequence[int]) -> bool:
-    """Whether the steps differ: a program that waits between its lines has one step."""
-    steps = [b - a for a, b in pairwise(seconds)]
-    return bool(steps) and max(map(steps.count, set(steps))) < 0.8 * len(steps)
-
-
-def _durations(log: Log) -> Iterator[Sign]:
-    """A duration that is said against the stamps before it."""
-    first = next((line.stamp for line in log.stamped), None)
-    for line in log.stamped:
-        took = _TOOK.search(line.message)
-        if (
-            took is None
-            or first is None
-            or line.stamp is None
-            or re.search(r"eta|remaining|estimat|expect|limit", line.text, re.I)
-        ):
-            continue
-        said = float(took[1] or 0) * 3600 + float(took[2] or 0) * 60 + float(took[3]) * _UNIT[took[4][0].lower()]
-        passed = line.stamp - first
-        if said > 2 * passed + 30 and passed >= 0:
-            yield _sign(
-                "time",
-                f"{said:g} s are said to have passed, by the stamps it was {passed:g} s at most",
-                log,
-                line,
-                0.75,
-            )
-    yield from _epochs(log)
-
-
-_PER_EPOCH = re.compile(r"epoch\D{0,8}(\d+).*?(?:time|took|in)\D{0,6}(\d+(?:\.\d+)?)\s*(s|sec\w*|m|min\w*)\b", re.I)
-
-
-def _epochs(log: Log) -> Iterator[Sign]:
-    timed = [
-        (line, int(match[1]), float(match[2]) * _UNIT[match[3][0].lower()])
-        for line in log.stamped
-        if (match := _PER_EPOCH.search(line.text))
-    ]
-    for (before, one, _), (line, two, said) in pairwise(timed):
-        if (
-            two == one + 1
-            and before.stamp is not None
-            and line.stamp is not None
-            and said > 3 * (line.stamp - before.stamp) + 5
-        ):
-            yield _sign(
-                "time",
-                f"an epoch of {said:g} s ends {line.stamp - before.stamp:g} s after the one before",
-                log,
-                line,
-                0.75,
-            )
-            return
+            yield line_sign("elided log", "a program leaves out no lines", log, line, 0.85)
 
 
 def _round(log: Log) -> Iterator[Sign]:
@@ -180,7 +87,7 @@ def _round(log: Log) -> Iterator[Sign]:
         and len(round_ones) >= 0.8 * len(values)
         and len({value for _, value in round_ones}) > 3
     ):
-        yield _sign(
+        yield line_sign(
             "typed log",
             f"{len(round_ones)} of {len(values)} continuous values end in noughts",
             log,
@@ -194,7 +101,7 @@ def _words(log: Log, said: str) -> Iterator[Sign]:
     for line in log.lines:
         match = _MADE.search(line.text)
         if match is not None and not (open_about_it and match[0].lower().startswith("simulat")):
-            yield _sign("words", "the log speaks of results that were made", log, line, 0.8)
+            yield line_sign("words", "the log speaks of results that were made", log, line, 0.8)
 
 
 def _without_program(found: Provenance) -> Iterator[Sign]:
@@ -216,11 +123,11 @@ def _without_program(found: Provenance) -> Iterator[Sign]:
     matched, of = sum(own), len(told)
     if of >= 8 and matched < .15 * of and sum(len(one.templates) for one in readable) >= 2:
         first = next(one for one, there in zip(told, own, strict=True) if not there)
-        yield _sign("line of no program", f"of {of} lines of the logs the code can print {matched}", first.log,
+        yield line_sign("line of no program", f"of {of} lines of the logs the code can print {matched}", first.log,
                     first.line, CONCLUSIVE)
     elif strange:
         what = f"no code prints this, nor {len(strange) - 1} other lines with numbers ({matched} of {of} are the code's)"
-        yield _sign("line of no program", what, strange[0].log, strange[0].line, CONCLUSIVE if len(strange) > 2 else NOTE)
+        yield line_sign("line of no program", what, strange[0].log, strange[0].line, CONCLUSIVE if len(strange) > 2 else NOTE)
 
 
 _LIBRARIES = frozenset(
@@ -248,7 +155,7 @@ def _failures(found: Provenance) -> Iterator[Sign]:
     for log, line in ends:
         scored = sum(bool(SCORE.search(one.message) and re.search(r"\d\.\d", one.message)) for one in log.lines)
         weight = .3 if others or _of_plots(log, line) else .55 if scored >= 3 else .7
-        yield _sign("failed", "the log ends in an error" + (", after scores" if scored else ""), log, line, weight)
+        yield line_sign("failed", "the log ends in an error" + (", after scores" if scored else ""), log, line, weight)
     yield from _summaries(found)
 
 
@@ -271,14 +178,10 @@ def _summaries(found: Provenance) -> Iterator[Sign]:
             and not any(one.templates for one in found.sources if one.log is log)
         ):
             line = next(one for one in log.lines if SCORE.search(one.text) and re.search(r"\d\.\d", one.text))
-            yield _sign(
+            yield line_sign(
                 "typed log", "this log holds scores, and the stamped logs beside it reach none", log, line, 0.75
             )
 
 
 def _scores(log: Log) -> int:
     return sum(bool(SCORE.search(line.message) and re.search(r"\d\.\d", line.message)) for line in log.lines)
-
-
-def _sign(kind: Kind, what: str, log: Log, line: LogLine, weight: float) -> Sign:
-    return Sign(kind, what, f"{log.name}:{line.number}", line.text.strip()[:160], weight)

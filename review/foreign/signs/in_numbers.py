@@ -36,6 +36,7 @@ def of_numbers(
     for one in verdicts:
         if one.claim.cell is not None and not _SETTINGS.search(one.claim.passage.text) and not _is_cited(one):
             tables[one.claim.passage.table].append(one)
+    yield from _of_text(verdicts)
     for number, inside in tables.items():
         fine = [one for one in inside if one.claim.number.digits >= 3]
         missing = [one for one in fine if one.kind == "unsupported"]
@@ -45,6 +46,17 @@ def of_numbers(
                        f"table {number}", shown, NOTE)
         yield from _absent(number, fine, evidence, cites)
         yield from _typed(number, inside, found, cites)
+
+
+def _of_text(verdicts: Sequence[Verdict]) -> Iterator[Sign]:
+    """Numbers of sentences on scores, of which half are in no result file."""
+    prose = [one for one in verdicts if one.claim.cell is None and one.claim.number.digits >= 3
+             and (one.claim.number.percent or _SCORES.search(one.claim.context)) and one.kind != "ambiguous"]
+    missing = [one for one in prose if one.kind == "unsupported"]
+    if missing:
+        yield Sign("numbers of the text", f"{len(missing)} of {len(prose)} numbers of the text are in no result file",
+                   missing[0].claim.where, missing[0].claim.context[:160],
+                   CIRCUMSTANTIAL if len(missing) >= 3 and 2 * len(missing) >= len(prose) else NOTE)
 
 
 def _is_cited(one: Verdict) -> bool:

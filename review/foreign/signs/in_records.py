@@ -142,7 +142,7 @@ def _coincides(once: Sequence[float]) -> float:
 
 # --- columns that are another file's, times a number ------------------------------------------------------------------
 
-_SCALED = re.compile(r"rel|norm|ratio|scale|std|sd\b|sem|time|sec|step|cost|param|weight|epoch|size|index|percent|per_", re.I)
+_SCALED = re.compile(r"rel|norm|ratio|scale|std|sd\b|sem|time|sec|step|cost|param|weight|epoch|size|index|percent|per_(?:sec|step|epoch)", re.I)
 UNITS = (1, 2, .5, 10, .1, 100, .01, 1000, .001, 60, 1 / 60)
 
 

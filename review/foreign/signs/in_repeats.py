@@ -1,4 +1,4 @@
-"""Means, deviations and best ones against the values that they are said to be of, in results, tables and logs."""
+"""Means and deviations against the values that they are said to be of, in results and tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from review.foreign.passages import Passage
 from review.foreign.printed import numbers_of
 from review.foreign.results import Series
 from review.foreign.signs.sign import Sign
-from review.foreign.verdicts import Verdict
 
 _VALUES = re.compile(
     r"(?:[._](?:values|scores|runs|per_seed|per_run|raw|all|seeds|accuracies|accs|results|"
@@ -23,17 +22,13 @@ _SPREAD = re.compile(r"(?:^|[._])(?:std|sd|stdev|stddev)$")
 _REPEAT = re.compile(r"(?:seed|run|fold|trial|repeat|split)\s*#?\s*\d", re.I)
 
 
-def of_repeats(series: Sequence[Series], passages: Sequence[Passage], verdicts: Sequence[Verdict], *, said: str,
-               logs: frozenset[str]) -> Iterator[Sign]:
-    """All of them; `logs` names the result files that are logs."""
+def of_repeats(series: Sequence[Series], passages: Sequence[Passage]) -> Iterator[Sign]:
+    """All of them."""
     yield from _summaries(series)
     for passage in passages:
         if passage.cells:
             yield from _rows(passage)
-    if re.search(r"\bmeans?\b|average|\u00b1", said, re.I):
-        yield from _best_ones(series, verdicts)
     yield from _spreads(series, passages)
-    yield from _not_in_log(verdicts, logs)
 
 
 def _summaries(series: Sequence[Series]) -> Iterator[Sign]:
@@ -107,35 +102,3 @@ def _sizes(values: Sequence[float]) -> tuple[float, ...]:
     error = sd / n ** .5
     student = {3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}.get(n, 1.98)
     return sd, pstdev(values), error, 1.96 * error, student * error, max(values) - min(values)
-
-
-def _best_ones(series: Sequence[Series], verdicts: Sequence[Verdict]) -> Iterator[Sign]:
-    """Numbers of a table that are the best of their seeds, where others are the means of theirs."""
-    repeated = [one for one in series if 3 <= len(one.values) <= 30 and "[#]" in one.key and len(set(one.values)) > 2]
-    tables: dict[int, dict[str, list[Verdict]]] = defaultdict(lambda: defaultdict(list))
-    for one in verdicts:
-        if one.claim.cell is not None and one.claim.number.digits >= 3 and not re.search(
-                r"best|max|min|peak|top", one.claim.cell.label, re.I):
-            of_mean = any(agrees(one.claim.number, sum(s.values) / len(s.values)) for s in repeated)
-            of_best = any(agrees(one.claim.number, end) for s in repeated for end in (max(s.values), min(s.values)))
-            if of_mean or of_best:
-                tables[one.claim.passage.table]["mean" if of_mean else "best"].append(one)
-    for number, kinds in tables.items():
-        if kinds["mean"] and kinds["best"] and len(kinds["best"]) <= len(kinds["mean"]):
-            shown = "; ".join(f"{one.claim.number.text} ({one.claim.where})" for one in kinds["best"][:3])
-            what = f"{len(kinds['mean'])} numbers are means of seeds, {len(kinds['best'])} the best or worst seed"
-            yield Sign("best of the seeds", what, f"table {number}", shown, .35)
-
-
-def _not_in_log(verdicts: Sequence[Verdict], logs: frozenset[str]) -> Iterator[Sign]:
-    """Numbers of a column that are in the result files and not in the log, which has nearly all of the others."""
-    columns: dict[tuple[int, str], list[Verdict]] = defaultdict(list)
-    for one in verdicts:
-        if one.claim.cell is not None and one.kind == "found" and one.claim.number.digits >= 3:
-            columns[one.claim.passage.table, one.claim.cell.column_label].append(one)
-    for (number, label), inside in columns.items():
-        absent = [one for one in inside if not any(place.file in logs for place in one.places)]
-        if absent and len(inside) - len(absent) >= 3 and len(absent) <= .3 * len(inside):
-            shown = "; ".join(f"{one.claim.number.text} ({one.claim.where})" for one in absent[:3])
-            what = f"{len(absent)} of {len(inside)} numbers are in result files, and not in the log that has the others"
-            yield Sign("not in the log", what, f"table {number}, {label}", shown, .4)

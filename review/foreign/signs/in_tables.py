@@ -1,5 +1,4 @@
-"""Numbers of a table that cannot all be right: shares of n, scores of no confusion matrix, errors against R squared,
-columns that are another one times a number.
+"""Numbers of a table that cannot all be right: shares of n, scores of no confusion matrix, errors of no errors.
 
 Every printed number stands for an interval as wide as its last place. Sources: Brown and Heathers (2017), the GRIM
 test; Hand et al. (2021) for F1 as a mean of precision and recall.
@@ -14,11 +13,10 @@ from dataclasses import dataclass
 
 from review.foreign.passages import Cell, Passage
 from review.foreign.printed import Printed, numbers_of
-from review.foreign.signs.sign import Sign
+from review.foreign.signs.sign import CIRCUMSTANTIAL, Sign
 
 _PRECISION, _RECALL = re.compile(r"\bprec(?:ision)?\b", re.I), re.compile(r"\brec(?:all)?\b|\bsensitivity\b", re.I)
 _F1 = re.compile(r"\bf1\b|\bf-?1?[ -]?(?:score|measure)\b", re.I)
-_R2 = re.compile(r"\br\s*\^?\s*(?:2|\u00b2)\b|\br\^\{?2", re.I)
 _MSE, _RMSE, _MAE = (
     re.compile(r"(?<!r)(?<!n)\bmse\b", re.I),
     re.compile(r"\brmse\b", re.I),
@@ -26,11 +24,6 @@ _MSE, _RMSE, _MAE = (
 )
 _SHARE = re.compile(r"acc|error rate|success|hit rate|solved|correct|exact match|\bem\b|pass@", re.I)
 _AVERAGED = re.compile(r"balanced|\bcv\b|cross|mean|avg|average|macro|\u00b1|fold|top-?\d|auc|weighted", re.I)
-_SCALED = re.compile(
-    r"rel|norm|ratio|speed|%|percent|\bx\b|\u00d7|std|sd\b|sem|\u00b1|time|sec|hour|cost|param|memory|epoch|size|steps?\b|"
-    r"flops|seed|n\b|train|batch|samples|per |total|min\b|ms\b|mb\b|gb\b|drop|gain|delta|\u0394|retained|share",
-    re.I,
-)
 _PARTS = re.compile(r"@\s*\d+|class|per[- ]", re.I)
 
 
@@ -54,9 +47,6 @@ def of_tables(passages: Sequence[Passage], counts: Sequence[int], repeats: Seque
         for row in rows:
             yield from _matrix(row, heads, where)
             yield from _errors(row, heads, where)
-        if re.match(r"[\s|*]*(?:method|model|approach|arm|algorithm|system|variant|config)", passage.text, re.I):
-            yield from _explained(rows, heads, where)
-        yield from _ratios(rows, heads, where)
         yield from _shares(rows, heads, where, counts, repeats)
 
 
@@ -127,96 +117,6 @@ def _errors(row: Row, heads: Mapping[int, str], where: str) -> Iterator[Sign]:
             )
 
 
-def _explained(rows: Sequence[Row], heads: Mapping[int, str], where: str) -> Iterator[Sign]:
-    """On one test set 1 - R squared is in proportion to the squared error, so that the order is the same."""
-    both = [
-        (row, error, r2)
-        for row in rows
-        if (error := _column(row, heads, _MSE) or _column(row, heads, _RMSE))
-        and (r2 := _column(row, heads, _R2))
-        and -1 <= r2.value <= 1
-    ]
-    for at, (one, error, r2) in enumerate(both):
-        for other, second, other_r2 in both[at + 1 :]:
-            better = second.value + second.slack < (error.value - error.slack) * 0.97
-            worse_r2 = other_r2.value + other_r2.slack < r2.value - r2.slack - 0.01
-            better_too = error.value + error.slack < (second.value - second.slack) * 0.97
-            worse_r2_too = r2.value + r2.slack < other_r2.value - other_r2.slack - 0.01
-            if _same_data(one, other, heads) and ((better and worse_r2) or (better_too and worse_r2_too)):
-                yield Sign(
-                    "impossible scores",
-                    "the smaller squared error has the smaller R squared",
-                    f"{where}, {one.label} and {other.label}",
-                    f"{error.text} with {r2.text}, {second.text} with {other_r2.text}",
-                    0.65,
-                )
-                return
-
-
-def _same_data(one: Row, other: Row, heads: Mapping[int, str]) -> bool:
-    """Whether no column of words tells the rows' data apart."""
-    return not any(
-        re.search(r"data|task|split|domain|target", head, re.I) for head in heads.values()
-    ) and not re.search(r"data|train|valid", f"{one.label} {other.label}", re.I)
-
-
-def _ratios(rows: Sequence[Row], heads: Mapping[int, str], where: str) -> Iterator[Sign]:
-    """A column of scores that is another one times the same number, or plus the same number, in every row."""
-    columns = sorted({column for row in rows for column in row.numbers})
-    for at, left in enumerate(columns):
-        for right in columns[at + 1 :]:
-            if any(_SCALED.search(heads.get(column, "")) for column in (left, right)):
-                continue
-            pairs = [
-                (row.numbers[left], row.numbers[right]) for row in rows if left in row.numbers and right in row.numbers
-            ]
-            if sign := _constant(pairs):
-                yield Sign(
-                    "constant ratio",
-                    f"{heads[right]} is {heads[left]} {sign} in every row",
-                    where,
-                    ", ".join(f"{a.text} / {b.text}" for a, b in pairs[:5]),
-                    0.65,
-                )
-    by_row = [row for row in rows if len(row.numbers) >= 4]
-    for at, one in enumerate(by_row):
-        for other in by_row[at + 1 :]:
-            shared = [
-                column
-                for column in one.numbers
-                if column in other.numbers and not _SCALED.search(heads.get(column, ""))
-            ]
-            if _SCALED.search(f"{one.label} {other.label}"):
-                continue
-            if sign := _constant([(one.numbers[column], other.numbers[column]) for column in shared]):
-                yield Sign(
-                    "constant ratio",
-                    f"{other.label} is {one.label} {sign} in every column",
-                    where,
-                    ", ".join(f"{one.numbers[c].text} / {other.numbers[c].text}" for c in shared[:5]),
-                    0.6,
-                )
-
-
-def _constant(pairs: Sequence[tuple[Printed, Printed]]) -> str:
-    """What turns all first numbers into the second; "" where nothing does, or by chance or by a change of units."""
-    fine = [(a, b) for a, b in pairs if a.digits >= 3 and b.digits >= 3 and a.value > 0 and b.value > 0]
-    values = {a.value for a, _ in fine}
-    if len(fine) < 4 or len(fine) < len(pairs) or len(values) < 4 or max(values) < 1.02 * min(values):
-        return ""
-    low = max((b.value - b.slack) / (a.value + a.slack) for a, b in fine)
-    high = min((b.value + b.slack) / (a.value - a.slack) for a, b in fine)
-    factor = (low + high) / 2
-    units = (1, 2, 0.5, 10, 0.1, 100, 0.01, 1000, 0.001, 60, 1 / 60)
-    if low <= high and not any(low <= unit <= high or abs(factor / unit - 1) < 0.004 for unit in units):
-        return f"times {factor:.4g}"
-    least = max(b.value - a.value - a.slack - b.slack for a, b in fine)
-    most = min(b.value - a.value + a.slack + b.slack for a, b in fine)
-    shift = (least + most) / 2
-    step = max(a.step + b.step for a, b in fine)
-    return f"plus {shift:.4g}" if least <= most and abs(shift) > 4 * step and max(values) > 1.05 * min(values) else ""
-
-
 def _shares(
     rows: Sequence[Row], heads: Mapping[int, str], where: str, counts: Sequence[int], repeats: Sequence[int]
 ) -> Iterator[Sign]:
@@ -244,7 +144,7 @@ def _shares(
     for label, number in wrong[:3]:
         sizes_said = ", ".join(map(str, sorted(set(counts))))
         what = f"no whole number of {sizes_said} gives it"
-        yield Sign("impossible value", what, f"{where}, {label}", number.text, .7)
+        yield Sign("impossible value", what, f"{where}, {label}", number.text, CIRCUMSTANTIAL)
 
 
 def _possible(number: Printed, whole: float, size: int) -> bool:

@@ -49,20 +49,6 @@ def of_settings(found: Provenance, *, said: str) -> Iterator[Sign]:
                 quote,
                 0.6 if found.may_have_run(path) else 0.3,
             )
-    for log in found.logs:
-        for line in log.lines:
-            match = re.search(
-                r"\b([\w ]*(?:penalty|weight|lambda|coefficient|strength))\s*[:=]\s*0(?:\.0+)?\s*$", line.text, re.I
-            )
-            if match and not _USUAL.search(match[1]) and not re.search(r"baseline|without|no[ _-]", line.text, re.I):
-                yield Sign(
-                    "term without weight",
-                    "the log gives it as 0",
-                    f"{log.name}:{line.number}",
-                    line.text.strip()[:160],
-                    0.3,
-                )
-                return
 
 
 def _values(scripts: Sequence[Script]) -> dict[str, list[tuple[float, str, int]]]:

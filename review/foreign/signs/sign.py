@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 Kind = Literal[
@@ -37,6 +38,7 @@ Kind = Literal[
     "sweep",
     "people",
     "numbers of the table",
+    "numbers of the text",
     "script that made results",
     "other rows",
     "other value",
@@ -45,11 +47,16 @@ Kind = Literal[
     "significance",
     "folds",
     "hardware",
+    "inconsistency",
 ]
 
 FINDING = 0.5
 """The weight from which a sign speaks against a paper; below it is a note."""
 CONCLUSIVE, CIRCUMSTANTIAL, NOTE = .85, .3, .1
+"""What a sign weighs that no honest reading explains, that one of several readings explains, that hardly tells.
+
+Two circumstantial signs of different kinds come to a finding, no number of notes does.
+"""
 
 
 @dataclass(frozen=True)
@@ -71,11 +78,12 @@ class Sign:
 
 
 def score(signs: Iterable[Sign]) -> float:
-    """How much speaks for invention, 0 to 1: what is left by no sign. Of one kind the heaviest "
-    "counts, others a tenth."""
+    """How much speaks for invention, 0 to 1: one minus the product of what is left by the heaviest sign of each kind.
+
+    Signs that are no more than notes are of one kind.
+    """
     heaviest: dict[str, float] = {}
-    rest = 1.0
-    for one in sorted(signs, key=lambda sign: -sign.weight):
-        rest *= 1 - (one.weight if one.kind not in heaviest else one.weight / 10)
-        heaviest.setdefault(one.kind, one.weight)
-    return 1 - rest
+    for one in signs:
+        kind = one.kind if one.weight >= CIRCUMSTANTIAL else "note"
+        heaviest[kind] = max(one.weight, heaviest.get(kind, 0.0))
+    return 1 - prod(1 - weight for weight in heaviest.values())
