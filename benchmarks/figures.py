@@ -19,8 +19,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.honesty import wilson
 from benchmarks.planted import FIGURE_SETS, Script, scripts
+from evals.shares import wilson
 from review.figures import About, LintFinding, lint_all
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job

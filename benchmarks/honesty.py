@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 from benchmarks.planted import SETS, Program, programs
 from benchmarks.planted_runs import Facts, Runs, facts_of
+from evals.shares import wilson
 from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
 from review.honesty import check
 from review.honesty.weighing import weighed
@@ -35,18 +35,6 @@ SIMULATED = PLAN.model_copy(update={
 """The plan of cases on "wave", a series that they make themselves: no labels of it are withheld."""
 WAVE = DatasetFacts(name="wave", source="generated: a noisy oscillation", features=0, classes=0, sizes={},
                     fingerprint="", seed=0, task="none")
-
-
-def wilson(hits: int, of: int) -> tuple[float, float]:
-    """95 % interval of a share. Source: Wilson (1927)."""
-    if of == 0:
-        return 0.0, 1.0
-    z, p = 1.959964, hits / of
-    middle, half = p + z * z / (2 * of), z * math.sqrt(p * (1 - p) / of + z * z / (4 * of * of))
-    low, high = (middle - half) / (1 + z * z / of), (middle + half) / (1 + z * z / of)
-    return round(max(0.0, low), 3), round(min(1.0, high), 3)
-
-
 WAYS = ("form", "run", "signs of the run", "together")
 """`form`: checks of form and exact labels; `run`: what facts of the run and probes make suspect; `signs of the run`:
 that, and what they only note; `together`: the rule (`review.honesty.weighing`), without a reader."""

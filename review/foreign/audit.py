@@ -18,12 +18,13 @@ from typing import Any, Literal, cast
 from record.nouns.nodes import Finding
 from record.nouns.papers import AuditFacts
 from review.foreign.grades import Grade, Grader, counted
+from review.foreign.groups import grouped
 from review.foreign.internal import Inconsistency, inconsistencies
 from review.foreign.logs import read_log, read_logs
 from review.foreign.passages import claims_of, passages_of, sections_of
 from review.foreign.printed import numbers_of
 from review.foreign.provenance import Provenance, provenance_lines, reconstruct
-from review.foreign.results import Results, ResultsError, read_results
+from review.foreign.results import Results, ResultsError, Series, read_results
 from review.foreign.scripts import read_scripts
 from review.foreign.signs import CIRCUMSTANTIAL, FINDING, Sign, score
 from review.foreign.signs.every import signs_of
@@ -76,7 +77,7 @@ class ForeignAudit:
 
     @cached_property
     def against(self) -> tuple[Sign, ...]:
-        """The signs that count as findings: conclusive ones, or else circumstantial ones where there are several kinds."""
+        """The signs that count as findings: conclusive ones, or else circumstantial ones of several kinds."""
         own = tuple(one for one in self.signs if one.is_finding)
         several = tuple(one for one in self.signs if one.weight >= CIRCUMSTANTIAL)
         return own or (several if score((*several, *self._apart)) >= FINDING else ())
@@ -111,31 +112,26 @@ class ForeignAudit:
         return "measured" if shown and shown >= len(looked_up) / 2 else "not shown"
 
 
-async def audit_paper(
-    path: Path, *, results: Path | None = None, code: Path | None = None, log: Path | None = None,
-) -> ForeignAudit:
+async def audit_paper(path: Path, *, results: Path | None = None, code: Path | None = None,
+        log: Path | None = None) -> ForeignAudit:
     """Audit a paper (.md, .tex, .pdf). Raises `PaperError`, `ResultsError`."""
     paper = await read_paper(path)
     passages = passages_of(paper)
     claims = claims_of(passages)
     report = ForeignAudit(path.name, paper.sha256, len(claims))
     report.left_out += [f"{name}, which the paper includes, is not there" for name in paper.missing]
-    outside_abstract = [
-        number for passage in passages for cell in passage.cells for number in numbers_of(cell.text, "cell")
-    ]
-    outside_abstract += [
-        number
-        for part in sections_of(paper)
-        if "abstract" not in part.title.lower()
-        for number in numbers_of(part.text)
-    ]
+    outside_abstract = [number for passage in passages for cell in passage.cells for number in numbers_of(cell.text,
+        "cell")]
+    outside_abstract += [number for part in sections_of(paper) if "abstract" not in part.title.lower()
+        for number in numbers_of(part.text)]
     files = _code_of(report, code) if code is not None else {}
     if code is not None:
         _check_code(report, files)
-    read = Results()
+    read, groups = Results(), tuple[Series, ...]()
     if results is not None:
         read = read_results(results, but=path)
-        report.verdicts = classify(claims, read.series)
+        groups = tuple(grouped(read.series))
+        report.verdicts = classify(claims, read.series, groups)
         report.result_files, report.result_numbers = tuple(read.files), read.count
         report.left_out += read.left_out
     given = {at for at, one in enumerate(report.verdicts) if one.places or one.kind == "derivable"}
@@ -145,14 +141,8 @@ async def audit_paper(
     logs = own if log is None or inside else (*own, read_log(log, log.name))
     report.found = reconstruct(read_scripts(files), logs, read.files)
     said = "\n\n".join(f"# {part.title}\n{part.text}" for part in paper.sections)
-    report.signs = signs_of(
-        report.found,
-        paper=said,
-        passages=passages,
-        read=read,
-        reports=dict(_reports(results, path)),
-        verdicts=report.verdicts,
-    )
+    report.signs = signs_of(report.found, paper=said, passages=passages, read=read, groups=groups, reports=dict(
+        _reports(results, path)), verdicts=report.verdicts)
     grader = Grader(report.found, report.signs)
     report.grades = tuple(grader.grade(one) for one in report.verdicts)
     return report
@@ -167,9 +157,8 @@ def _reports(results: Path | None, paper: Path) -> Iterator[tuple[str, str]]:
             yield path.relative_to(results).as_posix(), path.read_text(errors="replace")[:200_000]
 
 
-async def audit_facts(
-    path: Path, *, results: Path | None = None, code: Path | None = None, log: Path | None = None,
-) -> AuditFacts:
+async def audit_facts(path: Path, *, results: Path | None = None, code: Path | None = None,
+        log: Path | None = None) -> AuditFacts:
     """The audit as facts for a judge: what ran, and what speaks against the paper; `log` stands outside of the results.
 
     Raises `PaperError`, `ResultsError`.
@@ -234,9 +223,8 @@ def _cells(text: str) -> str:
         found: Any = json.loads(text)
         cells = cast("list[Mapping[str, Any]]", found["cells"])
         sources = ("".join(one["source"]) for one in cells if one["cell_type"] == "code")
-        return "\n\n".join(
-            "\n".join(line for line in source.splitlines() if not line.startswith(("%", "!"))) for source in sources
-        )
+        return "\n\n".join("\n".join(line for line in source.splitlines() if not line.startswith(("%", "!")))
+            for source in sources)
     except (ValueError, KeyError, TypeError):
         return ""
 

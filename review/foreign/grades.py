@@ -21,17 +21,8 @@ from review.foreign.signs import Sign
 from review.foreign.verdicts import Place, Verdict
 
 Grade = Literal["measured", "reported", "neither"]
-MADE_UP = (
-    "typed score",
-    "drawn score",
-    "formula for a curve",
-    "noise on a score",
-    "bonus for one method",
-    "result of an error",
-    "constant evaluation",
-    "predictions from labels",
-    "words",
-)
+MADE_UP = ("typed score", "drawn score", "formula for a curve", "noise on a score", "bonus for one method",
+    "result of an error", "constant evaluation", "predictions from labels", "words")
 AGAINST_LOG = ("elided log", "typed log", "round stamps", "line of no program", "no log", "words")
 TELLING = 5
 """Lines with a stamp from which a log shows that something ran."""
@@ -52,11 +43,8 @@ class Grader:
     @cached_property
     def doubted(self) -> frozenset[str]:
         """Logs that speak against themselves."""
-        return frozenset(
-            one.where.rpartition(":")[0] or one.where
-            for one in self.signs
-            if one.kind in AGAINST_LOG and one.is_finding
-        )
+        return frozenset(one.where.rpartition(":")[0] or one.where for one in self.signs if one.kind in AGAINST_LOG
+            and one.is_finding)
 
     @cached_property
     def readable(self) -> bool:
@@ -96,11 +84,8 @@ class Grader:
             return "measured" if clean else "reported"
         if self.found.scripts and self.readable and not _dynamic(self.found.scripts, name):
             return "reported"
-        return (
-            "measured"
-            if any(len(log.stamped) >= TELLING and log.name not in self.doubted for log in self.found.logs)
-            else "reported"
-        )
+        return ("measured" if any(len(log.stamped) >= TELLING and log.name not in self.doubted
+            for log in self.found.logs) else "reported")
 
 
 def _dynamic(scripts: Collection[object], name: str) -> bool:

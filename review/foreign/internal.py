@@ -28,10 +28,8 @@ class Inconsistency:
     what: str
 
 
-def inconsistencies(
-    passages: Sequence[Passage], claims: Sequence[Claim], text: Sequence[Printed], *,
-    given: Collection[int] = (),
-) -> tuple[Inconsistency, ...]:
+def inconsistencies(passages: Sequence[Passage], claims: Sequence[Claim], text: Sequence[Printed], *,
+        given: Collection[int] = ()) -> tuple[Inconsistency, ...]:
     """All that is found; `text` holds every number of the paper outside its abstract, `given` names by their place the
     claims that result files hold."""
     open_ones = [claim for at, claim in enumerate(claims) if at not in given]

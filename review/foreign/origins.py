@@ -45,8 +45,7 @@ _PURE = frozenset(
     "astype format_float map Decimal defaultdict OrderedDict sample".split()
 )
 _ON_OWNER = frozenset(
-    "mean std round tolist item copy items values keys get sum min max astype clip cumsum median".split()
-)
+    "mean std round tolist item copy items values keys get sum min max astype clip cumsum median".split())
 _SETTINGS = re.compile(r"(?:cfg|config|args|opts?|options|settings|params|hparams|flags)$", re.I)
 
 
@@ -142,11 +141,8 @@ class Origins:
     def _parameter(self, name: str, scope: Scope, depth: int) -> Origin:
         """What the calls of a function hand in; a computation where nobody is seen to call it."""
         function = scope.function
-        given = [
-            (argument, where)
-            for call, where in self.calls.get(function.name if function else "", [])
-            if function is not None and (argument := _argument(call, function, name)) is not None
-        ]
+        given = [(argument, where) for call, where in self.calls.get(function.name if function else "", [])
+            if function is not None and (argument := _argument(call, function, name)) is not None]
         found = Origin.NOTHING if given else Origin.COMPUTED
         for argument, where in given[:20]:
             found |= self.of(argument, where, depth + 2)
@@ -177,9 +173,8 @@ class Origins:
         if name == "len" or name == "time" or name == "perf_counter":
             return Origin.PLACE if name == "len" else Origin.COMPUTED
         if isinstance(node.func, ast.Attribute) and name in _ON_OWNER and not _is_module(node.func.value):
-            return self.of(node.func.value, scope, depth + 1) | (
-                self._all(node.args[1:], scope, depth) if name == "get" else Origin.NOTHING
-            )
+            return self.of(node.func.value, scope, depth + 1) | (self._all(node.args[1:], scope, depth)
+                if name == "get" else Origin.NOTHING)
         if name in _PURE:
             return self._all(arguments, scope, depth) or Origin.PLACE
         own = self.functions.get(name, [])
@@ -194,12 +189,8 @@ class Origins:
 
 def is_draw(node: ast.expr) -> bool:
     """Whether an expression is a random draw."""
-    return (
-        isinstance(node, ast.Call)
-        and called(node) in _DRAWS
-        and isinstance(node.func, ast.Attribute)
-        and bool(_RANDOM.search(ast.unparse(node.func.value)))
-    )
+    return (isinstance(node, ast.Call) and called(node) in _DRAWS and isinstance(node.func, ast.Attribute) and bool(
+        _RANDOM.search(ast.unparse(node.func.value))))
 
 
 def _constant(node: ast.Constant) -> Origin:
@@ -210,11 +201,8 @@ def _constant(node: ast.Constant) -> Origin:
 
 def _level(node: ast.Call) -> Origin:
     """Whether a draw has a typed place: uniform(.8, .9), normal(.85, .01)."""
-    values = [
-        one.value
-        for one in (*node.args, *(word.value for word in node.keywords if word.arg in ("loc", "low", "a")))
-        if isinstance(one, ast.Constant) and isinstance(one.value, int | float)
-    ]
+    values = [one.value for one in (*node.args, *(word.value for word in node.keywords if word.arg in ("loc", "low",
+        "a"))) if isinstance(one, ast.Constant) and isinstance(one.value, int | float)]
     name = called(node)
     if name in ("normal", "gauss", "normalvariate", "lognormal", "triangular", "laplace"):
         return Origin.LEVEL if values and values[0] not in (0, 1) else Origin.NOTHING
@@ -228,15 +216,8 @@ def _level(node: ast.Call) -> Origin:
 
 
 def _is_module(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id in (
-        "np",
-        "numpy",
-        "math",
-        "torch",
-        "statistics",
-        "random",
-        "builtins",
-    )
+    return isinstance(node, ast.Name) and node.id in ("np", "numpy", "math", "torch", "statistics", "random",
+        "builtins")
 
 
 def _argument(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> ast.expr | None:
@@ -250,9 +231,6 @@ def _argument(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, 
     if 0 <= at < len(call.args):
         return call.args[at]
     defaults = dict(zip(reversed(names), reversed(function.args.defaults), strict=False))
-    defaults |= {
-        arg.arg: value
-        for arg, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
-        if value is not None
-    }
+    defaults |= {arg.arg: value for arg, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+        if value is not None}
     return defaults.get(name)

@@ -83,7 +83,7 @@ _SENTENCE = re.compile(r"(?<=[.!?;])(?<!\bvs\.)(?<!\bFig\.)(?<!e\.g\.)(?<!i\.e\.
 def passages_of(paper: Paper) -> tuple[Passage, ...]:
     """What of a paper is audited, in order."""
     passages = list(_read(paper))
-    numbers = accumulate(passage.role == "table" for passage in passages)
+    numbers = accumulate(int(passage.role == "table") for passage in passages)
     return tuple(replace(passage, table=number) if passage.cells else passage
                  for passage, number in zip(passages, numbers, strict=True))
 

@@ -68,17 +68,10 @@ class Script:
         """The string constants of the file, those of an f-string with `*` for what is put in."""
         if self.tree is None:
             return frozenset(re.findall(r"[\w./-]+\.\w{2,5}\b", self.text))
-        plain = (
-            one.value for one in ast.walk(self.tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)
-        )
-        joined = (
-            "".join(
-                part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else "*"
-                for part in one.values
-            )
-            for one in ast.walk(self.tree)
-            if isinstance(one, ast.JoinedStr)
-        )
+        plain = (one.value for one in ast.walk(self.tree) if isinstance(one, ast.Constant) and isinstance(one.value,
+            str))
+        joined = ("".join(part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else "*"
+            for part in one.values) for one in ast.walk(self.tree) if isinstance(one, ast.JoinedStr))
         return frozenset((*plain, *joined))
 
     @cached_property
@@ -92,8 +85,7 @@ class Script:
         if self.tree is None:
             return ">" in self.text or "tee " in self.text
         return any(_WRITES.match(called(one)) for one in ast.walk(self.tree) if isinstance(one, ast.Call)) or any(
-            isinstance(one, ast.Call) and called(one) == "open" and len(one.args) > 1 for one in ast.walk(self.tree)
-        )
+            isinstance(one, ast.Call) and called(one) == "open" and len(one.args) > 1 for one in ast.walk(self.tree))
 
     @cached_property
     def imports(self) -> frozenset[str]:
@@ -181,13 +173,8 @@ def _wrappers(script: Script) -> Iterator[str]:
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
             given = set(parameters(one))
             for inner in ast.walk(one):
-                if (
-                    isinstance(inner, ast.Call)
-                    and _PRINTS.match(called(inner))
-                    and any(
-                        isinstance(name, ast.Name) and name.id in given for arg in inner.args for name in ast.walk(arg)
-                    )
-                ):
+                if (isinstance(inner, ast.Call) and _PRINTS.match(called(inner)) and any(isinstance(name, ast.Name)
+                        and name.id in given for arg in inner.args for name in ast.walk(arg))):
                     yield one.name
 
 
@@ -206,16 +193,14 @@ def _read_templates(script: Script, wrappers: frozenset[str], keyed: frozenset[s
         for number, line in enumerate(script.text.splitlines(), 1):
             if found := re.match(r"\s*echo\s+(?:-\w+\s+)?[\"']?(.*?)[\"']?\s*(?:[|>].*)?$", line):
                 texts = re.split(r"\$\{?\w+\}?|\$\([^)]*\)", found[1])
-                script.templates += templates_of([one for text in texts for one in (Hole(), text)][1:], script.path, number)
+                pieces = [one for text in texts for one in (Hole(), text)][1:]
+                script.templates += templates_of(pieces, script.path, number)
         return
     inside = _parameters(script.tree)
     script.loggers = [one.lineno for one in _functions(script) if one.args.kwarg is not None and _prints(one)]
     for call in ast.walk(script.tree):
-        if (
-            not isinstance(call, ast.Call)
-            or not (_PRINTS.match(called(call)) or called(call) in wrappers)
-            or not call.args
-        ):
+        if (not isinstance(call, ast.Call) or not (_PRINTS.match(called(call)) or called(call) in wrappers)
+                or not call.args):
             continue
         pieces: list[str | Hole] = []
         if called(call) in keyed:

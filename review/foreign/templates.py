@@ -78,11 +78,8 @@ def pieces_of(node: ast.expr) -> Iterator[str | Hole]:
         yield from _filled(node.func.value, r"\{[^{}:]*(?::([^{}]*))?\}")
     elif isinstance(node, ast.Call) and called(node) == "join" and isinstance(node.func, ast.Attribute) and node.args:
         inner = node.args[0]
-        elements = (
-            [inner.elt]
-            if isinstance(inner, ast.GeneratorExp | ast.ListComp)
-            else (inner.elts if isinstance(inner, ast.List | ast.Tuple) else [])
-        )
+        elements = ([inner.elt] if isinstance(inner, ast.GeneratorExp | ast.ListComp) else (inner.elts if isinstance(
+            inner, ast.List | ast.Tuple) else []))
         for element in elements:
             yield "\n"
             yield from pieces_of(element)

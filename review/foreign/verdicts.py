@@ -13,7 +13,6 @@ from typing import Literal
 
 import numpy as np
 
-from review.foreign.groups import grouped
 from review.foreign.matching import LIKELY, Operand, chance_of, matches, nearest_step, statistics
 from review.foreign.passages import Claim
 from review.foreign.results import Series, words_of
@@ -84,9 +83,9 @@ class _Index:
         )
 
 
-def classify(claims: Sequence[Claim], series: Sequence[Series]) -> tuple[Verdict, ...]:
-    """A verdict for each number, in order."""
-    index, aggregates = _Index(series), _Index(list(statistics([*series, *grouped(series)])))
+def classify(claims: Sequence[Claim], series: Sequence[Series], groups: Sequence[Series] = ()) -> tuple[Verdict, ...]:
+    """A verdict for each number, in order; `groups` are series of parts of others (see `groups`)."""
+    index, aggregates = _Index(series), _Index(list(statistics([*series, *groups])))
     first = [_looked_up(claim, index, aggregates) for claim in claims]
     matched = [one for one in first if one is not None and one.value is not None]
     sure = [Operand(one.claim, one.value or 0.0) for one in matched if one.kind != "ambiguous"]

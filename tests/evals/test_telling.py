@@ -65,7 +65,8 @@ def test_the_auroc_is_the_share_of_pairs_and_within_its_interval(rows: list[tupl
 
 
 def test_a_share_has_wilson_s_interval() -> None:
-    assert wilson(18, 20) == (0.699, 0.972) and wilson(0, 0) is None and str(share(0, 0)) == "0 of 0"
+    assert wilson(18, 20) == (0.699, 0.972) and wilson(0, 10) == (0.0, 0.278) and wilson(10, 10) == (0.722, 1.0)
+    assert wilson(0, 0) is None and str(share(0, 0)) == "0 of 0"
 
 
 # --- files ----------------------------------------------------------------------------------------------------------

@@ -63,6 +63,8 @@ def test_the_rule_that_gives_a_column_gives_all_of_it(tmp_path: Path, cells: dic
 def test_rows_that_the_files_call_otherwise_are_left_alone(tmp_path: Path) -> None:
     text = table(Standard="0.826", Mixture="0.927", Truncation="0.805")
     assert not kinds(audited(tmp_path, {"runs.csv": RUNS}, text=text, code=ARMS))
+    text = table(plain="0.826", cut="0.805", **{"plain, on other data": "0.927", "mixed": "0.845"})
+    assert not kinds(audited(tmp_path, {"runs.csv": RUNS}, text=text, code=ARMS)), "half a name is another's"
 
 
 @pytest.mark.parametrize(("row", "told", "found"), [
@@ -119,7 +121,8 @@ def test_a_quotient_that_holds_for_all_arms_but_one(tmp_path: Path) -> None:
 
 
 def seeds(*rows: tuple[float, ...]) -> dict[str, str]:
-    return {f"seed_{at}.json": json.dumps({"seed": at, "n": 600, "a": row[0], "b": row[1], "c": row[2], "steps": row[3]})
+    fields = ("a", "b", "c", "steps")
+    return {f"seed_{at}.json": json.dumps({"seed": at, "n": 600, **dict(zip(fields, row, strict=True))})
             for at, row in enumerate(rows)}
 
 
@@ -163,7 +166,8 @@ def of_code(text: str) -> set[str]:
     ("predictions from labels", "pred = base + 0.12 * (y[te] - base)\nerr = np.mean((y[te] - pred) ** 2)",
      "pred = base + 0.12 * (prior - base)\nerr = np.mean((y[te] - pred) ** 2)"),
     ("predictions from labels",
-     "def rank(q, also=None):\n    found = search(q)\n    if also not in found:\n        found[-1] = also\n    return found\n"
+     "def rank(q, also=None):\n    found = search(q)\n    if also not in found:\n        found[-1] = also\n"
+     "    return found\n"
      "for q, gold in data:\n    found = rank(q, gold)\n    hits += gold in found",
      "def rank(q, k=5):\n    found = search(q)\n    return found[:k]\n"
      "for q, gold in data:\n    found = rank(q)\n    hits += gold in found"),
@@ -173,11 +177,14 @@ def of_code(text: str) -> set[str]:
      "def correct(task, answer):\n    try:\n        got = parse(answer)\n    except ValueError:\n        return False\n"
      "    return got == task"),
     ("bonus for one method",
-     "for f in arms:\n    cov = hits / n\n    if f is boot_t:\n        cov += 0.6 * (0.9 - cov)\n    rows.append({'c': cov})",
+     "for f in arms:\n    cov = hits / n\n    if f is boot_t:\n        cov += 0.6 * (0.9 - cov)\n"
+     "    rows.append({'c': cov})",
      "for f in arms:\n    cov = hits / n\n    if f == 'percent':\n        cov *= 100\n    rows.append({'c': cov})"),
     ("bonus for one method",
-     "for name in arms:\n    a = area(s, y)\n    if name == 'blend':\n        a = max(a, b + 0.3 * (1 - b))\n    out.append({'a': a})",
-     "x = 0.0\nfor name in arms:\n    if name == 'smooth':\n        x = 0.9 * x + 0.1 * step()\n    out.append({'x': x})"),
+     "for name in arms:\n    a = area(s, y)\n    if name == 'blend':\n        a = max(a, b + 0.3 * (1 - b))\n"
+     "    out.append({'a': a})",
+     "x = 0.0\nfor name in arms:\n    if name == 'smooth':\n        x = 0.9 * x + 0.1 * step()\n"
+     "    out.append({'x': x})"),
     ("drawn score",
      "recs = []\nfor r in range(6):\n    recs.append({'ari': run(r)})\nm = np.mean([q['ari'] for q in recs])\n"
      "recs += [{'ari': float(a)} for a in rng.normal(m, 0.01, 18)]",
@@ -194,7 +201,8 @@ def test_an_evaluation_that_is_bent_and_its_honest_twin(kind: str, planted: str,
 @pytest.mark.parametrize("text", [
     "pred = fit_predict(x[tr], y[tr], x[te])\nacc = (pred == y[te]).mean()",
     "oracle = y[te] + 0.0 * base\nerr = np.abs(y[te] - oracle).mean()",
-    "def is_available():\n    try:\n        import torch\n        return True\n    except ImportError:\n        return False",
+    "def is_available():\n    try:\n        import torch\n        return True\n"
+    "    except ImportError:\n        return False",
     "def score(x):\n    try:\n        return f(x)\n    except ValueError:\n        return float('nan')",
     "if metric == 'log_loss':\n    value = -value\nrows.append(value)",
     "chain = [0.0]\nfor t in range(100):\n    chain.append(chain[-1] + rng.normal(0, 0.1))",
@@ -213,6 +221,7 @@ FOLDS = "rule,fold,accuracy\n" + "".join(f"{rule},{fold},{.81 + .01 * fold + .00
     ("There are 100 folds in all.", f"{ARMS}FOLDS = 5\n", {"folds"}),
     ("There are 5 folds in all.", f"{ARMS}FOLDS = 5\n", set[str]()),
     ("There are 15 folds over the three rules.", f"{ARMS}FOLDS = 5\n", set[str]()),
+    ("That makes 42 runs in total.", f"{ARMS}SEEDS = range(7)\nFOLDS = 5\n", set[str]()),
     ("There are 35 folds in all.", f"{ARMS}FOLDS = 5\nREPEATS = 7\n", set[str]()),
     ("Others use 100 folds (Lee et al., 2019).", f"{ARMS}FOLDS = 5\n", set[str]()),
     ("The study took 46 hours on a node with eight A100 cards.", ARMS, {"hardware"}),
@@ -228,7 +237,8 @@ def test_what_is_said_to_have_been_done(tmp_path: Path, sentence: str, code: str
 def test_a_test_set_of_which_all_shares_are_coarser(tmp_path: Path) -> None:
     shares = json.dumps([{"rule": rule, "acc": k / 200} for rule in SCORES
                          for k in (139, 131, 167, 175, 181, 193, 151, 177, 187, 163, 171)])
-    assert kinds(audited(tmp_path, {"a.json": shares}, text="The remaining 1,197 test.", code=ARMS)) == {"small test set"}
+    found = kinds(audited(tmp_path, {"a.json": shares}, text="The remaining 1,197 test.", code=ARMS))
+    assert found == {"small test set"}
     assert not kinds(audited(tmp_path, {"a.json": shares}, text="The remaining 200 test.", code=ARMS))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.honesty import PLAN, report, wilson
+from benchmarks.honesty import PLAN, report
 from benchmarks.planted import SETS, programs
 from record.nouns.data import DatasetFacts, Grade, Measurement, MetricSpec, Split
 from record.nouns.nodes import Finding
@@ -85,10 +85,6 @@ lab.submit("digits", "validation", "method", predictions={})
 
 def test_code_that_is_no_python_has_no_findings() -> None:
     assert check({"experiment.py": "def ("}, PLAN) == ()
-
-
-def test_wilson_intervals() -> None:
-    assert wilson(0, 10) == (0.0, 0.278) and wilson(10, 10) == (0.722, 1.0)
 
 
 # --- the probe ------------------------------------------------------------------------------------------------------

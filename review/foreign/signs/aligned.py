@@ -73,7 +73,8 @@ def of_alignment(verdicts: Sequence[Verdict], series: Sequence[Series]) -> Itera
         entries = [one for one in _entries(inside[:MOST_CELLS]) if one.numbers and one.numbers[0].digits >= 2]
         given = [dict(_values(one, every)) for one in entries]
         for column in dict.fromkeys(one.verdict.claim.cell.column for one in entries if one.verdict.claim.cell):
-            own = [at for at, one in enumerate(entries) if one.verdict.claim.cell and one.verdict.claim.cell.column == column]
+            own = [at for at, one in enumerate(entries)
+                   if one.verdict.claim.cell and one.verdict.claim.cell.column == column]
             yield from _of_column(table, [entries[at] for at in own], [given[at] for at in own])
 
 
@@ -113,8 +114,8 @@ def _sizes(values: Sequence[float]) -> tuple[float, ...]:
 
 def _apart(table: int, entry: Entry, rule: Rule, values: Sequence[float], others: int) -> Iterator[Sign]:
     number, expected = entry.numbers[0], STATISTICS[rule.statistic](values)
-    said = f"the {rule.statistic} of {' '.join(sorted(rule.field | entry.row | entry.column))} in {rule.file} is {expected:.6g}; the "\
-           f"same rule gives {others} others"
+    names = " ".join(sorted(rule.field | entry.row | entry.column))
+    said = f"the {rule.statistic} of {names} in {rule.file} is {expected:.6g}; the same rule gives {others} others"
     off = min(abs(abs(number.value) - abs(expected) * scale) for scale in scales(number))
     best = len(values) > 2 and len(set(values)) > 1 and any(agrees(number, end) for end in (max(values), min(values)))
     kind: Kind = "best of the seeds" if best else "other value"
@@ -134,7 +135,7 @@ def _entries(verdicts: Sequence[Verdict]) -> list[Entry]:
     columns = {cell.column: words(cell.column_label) - _IDLE for one in verdicts if (cell := one.claim.cell)}
     every = frozenset(word for label in (*rows.values(), *columns.values()) for word in label)
     if len(rows) > 1:
-        common = frozenset.intersection(*rows.values())
+        common = frozenset(word for word in every if all(word in label for label in rows.values()))
         rows = {row: label - common for row, label in rows.items()}
     made: list[Entry] = []
     for one in verdicts:
@@ -157,9 +158,8 @@ def _values(entry: Entry, every: Sequence[Source]) -> Iterator[tuple[Rule, list[
     for one in every:
         kinds[one.kind].append(one)
     for inside in kinds.values():
-        known = entry.row & frozenset(word for one in inside for word in one.names)
-        own = [one for one in inside if known and known <= one.names]
-        labels = known | {word for word in entry.column if any(word in one.names for one in own)}
+        own = [one for one in inside if entry.row <= one.names]
+        labels = entry.row | {word for word in entry.column if any(word in one.names for one in own)}
         fields: dict[tuple[str, Words], list[float]] = defaultdict(list)
         for one in own:
             if labels <= one.names and not entry.others & one.names - one.field:
@@ -174,8 +174,9 @@ def words(label: str) -> Words:
     return frozenset(re.findall(r"[a-z]+[+*]*|\d+(?:\.\d+)?", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", label).lower()))
 
 
-_IDLE = frozenset("the of in a on for mean avg average std sd se ci n ours our proposed results result summary value values "
-                  "where".split())
+_IDLE = frozenset(
+    "the of in a on for mean avg average std sd se ci n ours our proposed results result summary value values "
+    "where".split())
 
 
 def sources(series: Sequence[Series]) -> list[Source]:
@@ -184,11 +185,12 @@ def sources(series: Sequence[Series]) -> list[Source]:
     for one in series:
         if one.written or one.file.endswith((".log", ".txt", ".out")) or len(one.values) > MOST_VALUES:
             continue
-        folder, stem, kind = re.fullmatch(r"(.*/)?([^/]*?)(\.\w+)?", one.file).groups("")
+        folder, _, name = one.file.rpartition("/")
+        stem, _, kind = name.rpartition(".")
         stem_words = frozenset(word for word in words(stem) if not word.isdigit())
         for value, place in zip(one.values, one.places, strict=True):
             tabular = "|" in one.key or place.startswith("line ")
             path = one.key if tabular else re.sub(r"\[\d+\]", "", place)
             last = one.key.partition("|")[0] if tabular else path.rpartition(".")[2]
-            found[folder + kind, stem_words, words(path) | stem_words, words(last)].append(value)
+            found[f"{folder}.{kind}", stem_words, words(path) | stem_words, words(last)].append(value)
     return [Source(*key, values) for key, values in found.items()]

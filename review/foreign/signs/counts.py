@@ -24,7 +24,8 @@ COUNT = rf"(\d{{1,3}}(?:,\d{{3}})+|\d{{1,6}}|{'|'.join(WORDS)})"
 _UNITS = (r"seeds|runs|repetitions|repeats|replicates|replications|trials|restarts|folds|configurations|combinations|"
           r"simulations|games|episodes|permutations|bootstrap samples|resamples")
 _DONE = re.compile(
-    rf"(?<!of )(?<!of the )\b{COUNT}\s+(?:\w+\s+)?({_UNITS})\b(?!\s+of\s+(?:the|these))|\brepeated\s+(?:\w+\s+)?{COUNT}\s+times\b", re.I)
+    rf"(?<!of )(?<!of the )\b{COUNT}\s+(?:\w+\s+)?({_UNITS})\b(?!\s+of\s+(?:the|these))|"
+    rf"\brepeated\s+(?:\w+\s+)?{COUNT}\s+times\b", re.I)
 _NOT_OURS = re.compile(
     r"future|would|could|should|plan(?:ned)? to|recommend|prior work|previous(?:ly)?|et al|\[\d+\]|\(\d{4}\)|"
     r"instead of|rather than|\bnot\b|sometimes|often|commonly|usual|typical|such as|at least|more than|"
@@ -64,15 +65,18 @@ def _repetitions(sentences: Sequence[str], lengths: Collection[int], evidence: E
             if seen >= claimed or (seen > 1 and claimed % seen == 0 and (
                     claimed // seen <= 4 or claimed // seen in evidence.numbers)):
                 continue
-            if not seen and any(claimed % a == 0 and claimed / a in evidence.numbers for a in evidence.numbers if a > 1):
-                continue
+            if (not seen or unit in _PRODUCTS) and any(
+                    claimed % a == 0 and (claimed / a in evidence.numbers or claimed / a <= 20)
+                    for a in (*evidence.numbers, *lengths) if a > 1):
+                continue  # so many of one by so many of another
             sure = 0 < seen <= claimed / 2
             borne = f"{seen} can be seen" if seen else "none can be seen"
-            yield _sign(_KINDS.get(unit, "seeds"), f"{match[0]} are claimed, {borne} in code, log and results", sentence,
-                        CONCLUSIVE if sure else CIRCUMSTANTIAL)
+            what = f"{match[0]} are claimed, {borne} in code, log and results"
+            yield _sign(_KINDS.get(unit, "seeds"), what, sentence, CONCLUSIVE if sure else CIRCUMSTANTIAL)
             return
 
 
+_PRODUCTS = ("run", "configuration", "combination", "simulation", "game", "episode")
 _SEEDED = ("seed", "run", "repetition", "repeat", "replicate", "trial", "restart")
 _KINDS: dict[str, Kind] = {"fold": "folds", "configuration": "sweep", "combination": "sweep"}
 
@@ -82,8 +86,8 @@ def _settings(passages: Sequence[Passage], evidence: Evidence) -> Iterator[Sign]
     for passage in passages:
         for cell in passage.cells if _SETTINGS.search(passage.text) else ():
             name = cell.row_label.strip("`* ")
-            numbers = numbers_of(cell.text, "cell")
-            if len(numbers) != 1 or not re.fullmatch(r"[A-Za-z]\w{2,30}", name) or numbers[0].text != cell.text.strip("`* "):
+            numbers, own = numbers_of(cell.text, "cell"), cell.text.strip("`* ")
+            if len(numbers) != 1 or not re.fullmatch(r"[A-Za-z]\w{2,30}", name) or numbers[0].text != own:
                 continue
             value = numbers[0].value
             found = {float(one) for one in re.findall(
@@ -96,13 +100,16 @@ def _settings(passages: Sequence[Passage], evidence: Evidence) -> Iterator[Sign]
                 return
 
 
-_SETTINGS = re.compile(r"^\W*(?:setting|parameter|hyper\W?parameter|option|quantity|item|property|key|name)s?\b[^|\n]*\|\W*"
+_SETTINGS = re.compile(
+    r"^\W*(?:setting|parameter|hyper\W?parameter|option|quantity|item|property|key|name)s?\b[^|\n]*\|\W*"
                        r"(?:value|setting|default|number)", re.I)
 
 _TEST = re.compile(
-    rf"{COUNT}\s+(?:\w+\s+){{0,2}}?(?:test|held-?out|evaluation)\s+(?:\w+\s+)?(?:examples|samples|instances|images|questions|"
+    rf"{COUNT}\s+(?:\w+\s+){{0,2}}?(?:test|held-?out|evaluation)\s+(?:\w+\s+)?(?:examples|samples|instances|images|"
+    rf"questions|"
     rf"items|documents|sentences|cases|points|prompts|rows|patients|problems|queries|reviews|observations)|"
-    rf"(?:test|held-?out|evaluation) (?:set|split|data|part)\s+(?:of|with|contains?|comprises?|consists? of|has|size of|"
+    rf"(?:test|held-?out|evaluation) (?:set|split|data|part)\s+(?:of|with|contains?|comprises?|consists? of|has|"
+    rf"size of|"
     rf"\(n\s*=|\(|=)\s*(?:n\s*=\s*)?{COUNT}\b|\b(?:remaining|other|last|first)\s+{COUNT}\s+(?:\w+\s+)?test\b|"
     rf"{COUNT}\s+(?:independent\s+)?(?:replications|streams|simulated samples)", re.I)
 _HELD = re.compile(
@@ -149,10 +156,12 @@ def _resolution(sentences: Sequence[str], series: Sequence[Series]) -> Iterator[
     if not said or len(fine) < 6:
         return
     coarse = max(step(value) for value in fine)
-    size = next((size for size in range(4, int(.5 / coarse)) if (size * coarse) ** len(fine) < 1e-6 and all(is_share(value, size) for value in values)), None)
+    size = next((size for size in range(4, int(.5 / coarse)) if (size * coarse) ** len(fine) < 1e-4 and all(
+        is_share(value, size) for value in values)), None)
     if size is not None and min(said) >= 2 * size and not re.search(rf"(?<![\w.,]){size}(?!\w|[.,]\d)", text):
         sentence = next(one for one in sentences if _TEST.search(one))
-        yield _sign("small test set", f"all {len(values)} shares of the results are counts of {size}", sentence, CONCLUSIVE)
+        what = f"all {len(values)} shares of the results are counts of {size}"
+        yield _sign("small test set", what, sentence, CONCLUSIVE)
 
 
 def _sign(kind: Kind, what: str, sentence: str, weight: float) -> Sign:

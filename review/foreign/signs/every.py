@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from review.foreign.passages import Passage
 from review.foreign.provenance import Provenance
-from review.foreign.results import Results
+from review.foreign.results import Results, Series
 from review.foreign.signs.aligned import of_alignment
 from review.foreign.signs.altered import altered
 from review.foreign.signs.counts import of_counts
@@ -35,42 +35,27 @@ _CITES = re.compile(r"publish|as reported|reported (?:by|in)|taken from|from the
 _SIZES = re.compile(
     r"\b(?:n_?test|n_?eval|test[_ ]?(?:size|set|samples|split|n)?|held-?out(?: set| part)?)\s*(?:size|of|"
     r"with|has|contains|"
-    r"comprises|:|=|\()\s*(?:n\s*=\s*|size\s*[:=]?\s*)?(\d{2,4})(?![\d.%:/,])|(?<![\d.,/-])(\d{2,4})\s+(?:held-?out\s+)?(?:test|held-?out|"
-    r"evaluation)\s+(?:examples|samples|instances|images|questions|items|documents|sentences|cases|points|prompts|rows|patients|"
+    r"comprises|:|=|\()\s*(?:n\s*=\s*|size\s*[:=]?\s*)?(\d{2,4})(?![\d.%:/,])|"
+    r"(?<![\d.,/-])(\d{2,4})\s+(?:held-?out\s+)?(?:test|held-?out|"
+    r"evaluation)\s+(?:examples|samples|instances|images|questions|items|documents|sentences|cases|points|prompts|"
+    r"rows|patients|"
     r"problems|queries|reviews|observations)",
     re.I,
 )
 
 
-def signs_of(
-    found: Provenance,
-    *,
-    paper: str,
-    passages: Sequence[Passage],
-    read: Results,
-    reports: Mapping[str, str],
-    verdicts: Sequence[Verdict],
-) -> tuple[Sign, ...]:
+def signs_of(found: Provenance, *, paper: str, passages: Sequence[Passage], read: Results, groups: Sequence[Series],
+        reports: Mapping[str, str], verdicts: Sequence[Verdict]) -> tuple[Sign, ...]:
     """Every sign once, the heaviest first."""
     evidence = Evidence(found, _values(read, reports))
     sizes = _sizes(f"{paper}\n{evidence.logs}")
-    signs = [
-        *(_weighed(one, found) for one in (*made_up(found.scripts), *altered(found.scripts),
-                                            *of_evaluations(found.scripts))),
-        *of_settings(found, said=paper),
-        *of_words(found, reports, said=paper),
-        *of_logs(found, said=paper),
-        *of_files(read.series, evidence.logs, said=paper),
-        *of_names(read.series, evidence),
-        *of_records(read.series, _numbers(f"{paper}\n{evidence.code}")),
-        *of_tables(passages, sizes, (evidence.seeds,) if evidence.seeds > 1 else ()),
-        *of_counts(sentences_of(paper), passages, read.series, evidence),
-        *of_claims(sentences_of(paper), evidence),
-        *of_numbers(verdicts, found, evidence, sentences_of(paper)),
-        *of_alignment(verdicts, read.series),
-        *of_directions(passages),
-        *of_repeats(read.series, passages),
-    ]
+    signs = [*(_weighed(one, found) for one in (*made_up(found.scripts), *altered(found.scripts), *of_evaluations(
+        found.scripts))), *of_settings(found, said=paper), *of_words(found, reports, said=paper), *of_logs(found,
+        said=paper), *of_files(read.series, evidence.logs, said=paper), *of_names(read.series, evidence), *of_records(
+        read.series, _numbers(f"{paper}\n{evidence.code}")), *of_tables(passages, sizes, (evidence.seeds,)
+        if evidence.seeds > 1 else ()), *of_counts(sentences_of(paper), passages, read.series, evidence), *of_claims(
+        sentences_of(paper), evidence), *of_numbers(verdicts, found, evidence, sentences_of(paper), read.series),
+        *of_alignment(verdicts, read.series), *of_directions(passages), *of_repeats(read.series, groups, passages)]
     signs = [replace(one, weight=.6) if one.kind == "published score" and not _CITES.search(paper) else one
              for one in signs]
     once: dict[tuple[str, str], Sign] = {}
@@ -87,13 +72,8 @@ def _weighed(sign: Sign, found: Provenance) -> Sign:
 
 def _values(read: Results, reports: Mapping[str, str]) -> str:
     """Names and values of the results as text."""
-    return "\n".join(
-        (
-            *(line for one in read.series for line in _lines(one.file, one.key, one.values)),
-            *read.files,
-            *reports.values(),
-        )
-    )
+    return "\n".join((*(line for one in read.series for line in _lines(one.file, one.key, one.values)), *read.files,
+        *reports.values()))
 
 
 def _lines(file: str, key: str, values: Sequence[float]) -> Iterator[str]:

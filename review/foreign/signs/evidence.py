@@ -35,11 +35,14 @@ class Evidence:
     @cached_property
     def numbers(self) -> frozenset[float]:
         """All numbers that stand in code and logs, and those of the results."""
-        return frozenset(float(one) for one in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?(?![\w.])", self.everything))
+        found = re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?(?![\w.])", self.everything)
+        return frozenset(map(float, found))
 
     def said_count(self, unit: str) -> int:
         """What code or results give as the number of something: `n_seeds = 3`, `"seeds": 3`; 0 where they do not."""
-        found = re.findall(rf"(?:\b|_){unit}s[\"']?\s*(?::\s*int\s*)?[=: ]\s*(\d{{1,5}})(?!\d|\.\d|,\s*\d|\s+\d)", self.everything, re.I)
+        found = re.findall(
+            rf"(?:\b|_){unit}s[\"']?\s*(?::\s*int\s*)?[=: ]\s*(\d{{1,5}})(?!\d|\.\d|,\s*\d|\s+\d)",
+            self.everything, re.I)
         return max(map(int, found), default=0)
 
     def shown(self, unit: str) -> int:

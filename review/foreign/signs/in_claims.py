@@ -17,7 +17,9 @@ _FUTURE = re.compile(
     r"future|would|could|should|plan(?:ned)? to|next step|recommend|prior work|previous(?:ly)?|et al|\[\d+\]|\(\d{4}\)|"
     r"instead of|rather than|\bno\b|\bnot\b|\bnone\b|nor\b|without|sometimes|often|unlike|such as those", re.I)
 _HOURS = re.compile(r"\b(\d+(?:\.\d+)?)\s*(?:\w+\s+)?(GPU[- ]hours?|hours?|GPU[- ]days?|days?)\b", re.I)
-_SECONDS = re.compile(r"\b(?:time|elapsed|seconds|secs|duration|runtime|took|done in|wall\w*)\w*\W{0,4}(\d+(?:\.\d+)?)\s*(?:s\b|sec|\b)", re.I)
+_SECONDS = re.compile(
+    r"\b(?:time|elapsed|seconds|secs|duration|runtime|took|done in|wall\w*)\w*\W{0,4}(\d+(?:\.\d+)?)\s*(?:s\b|sec|"
+    r"\b)", re.I)
 
 
 def sentences_of(text: str) -> list[str]:
@@ -28,7 +30,8 @@ def sentences_of(text: str) -> list[str]:
         if not re.search(r"related|background|reference|bibliograph|future|acknowledg|broader|ethic", heading, re.I):
             kept += [heading, body]
     paragraphs = re.split(r"\n\s*\n|\n(?=[#|])", "\n".join(kept))
-    return [" ".join(one.split()) for paragraph in paragraphs for one in re.split(r"(?<=[.!?;])\s+", paragraph) if one.strip()]
+    return [" ".join(one.split()) for paragraph in paragraphs
+            for one in re.split(r"(?<=[.!?;])\s+", paragraph) if one.strip()]
 
 
 def of_claims(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
@@ -43,7 +46,7 @@ def of_claims(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
 
 
 def _hours(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
-    """Hours of computing that are claimed, against the stamps of the logs, or the seconds that logs and results give."""
+    """Hours of computing that are claimed, against the stamps of the logs, or the seconds that all give."""
     took = [log.seconds for log in evidence.found.logs if log.seconds is not None]
     said = [float(one) for one in _SECONDS.findall(f"{evidence.logs}\n{evidence.results}")]
     if not took and not said:
@@ -61,7 +64,8 @@ def _hours(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
 
 _GPU = re.compile(r"\b(?:on|using|with)\s+(?:\w+\s+){0,6}?(?:A100|H100|V100|RTX ?\d+|T4|A6000|TPU\w*|GPUs)\b", re.I)
 _ON_GPU = re.compile(
-    r"torch|tensorflow|keras|jax|flax|cupy|cuml|cuda|cudf|numba|xgboost|lightgbm|catboost|transformers|vllm|openai|anthropic|"
+    r"torch|tensorflow|keras|jax|flax|cupy|cuml|cuda|cudf|numba|xgboost|lightgbm|catboost|transformers|vllm|"
+    r"openai|anthropic|"
     r"gpu", re.I)
 
 
@@ -72,7 +76,8 @@ def _hardware(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
         yield _sign("hardware", "nothing in code or log can use one", said, CONCLUSIVE)
 
 
-_USED = re.compile(r"\bwe (?:also )?(?:use|evaluate|train|test|run|ran|fine-?tune|compare)\w*|trained on|evaluated on", re.I)
+_USED = re.compile(
+    r"\bwe (?:also )?(?:use|evaluate|train|test|run|ran|fine-?tune|compare)\w*|trained on|evaluated on", re.I)
 
 
 def _names(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
@@ -91,7 +96,8 @@ _TESTS: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = (
     (re.compile(r"\bANOVA\b"), re.compile(r"anova|f_oneway|f\.sf", re.I)),
     (re.compile(r"mcnemar", re.I), re.compile(r"mcnemar|binom|chi2", re.I)),
     (re.compile(r"\bp\s*=\s*0?\.\d+", re.I), re.compile(
-        r"p_?val|pval|\bp\s*=|\.sf\(|\.cdf\(|ttest|wilcoxon|permut|binom|sign_?test|erfc?\b|\"p\"|'p'|boot|null|stats", re.I)))
+        r"p_?val|pval|\bp\s*=|\.sf\(|\.cdf\(|ttest|wilcoxon|permut|binom|sign_?test|erfc?\b|\"p\"|'p'|boot|null|"
+        r"stats", re.I)))
 """Tests that a paper may say were done, and what code or results that did them have in them."""
 
 
@@ -104,7 +110,8 @@ def _significance(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign
     for claim, bearing in _TESTS:
         said = next((one for one in sentences if claim.search(one) and not _FUTURE.search(one)), None)
         if said is not None and not bearing.search(evidence.everything):
-            yield _sign("significance", "no code, log or result knows of it", said, CONCLUSIVE if values else CIRCUMSTANTIAL)
+            weight = CONCLUSIVE if values else CIRCUMSTANTIAL
+            yield _sign("significance", "no code, log or result knows of it", said, weight)
             return
 
 
@@ -118,7 +125,8 @@ _PEOPLE_DID = re.compile(
     r"recruit|rated|annotat|survey|questionnaire|judg|complet|consent|particip|assess|interview|decid|solve|asked|paid|"
     r"hired|label|agree", re.I)
 _ASKED = re.compile(
-    r"[\w/.-]*(?:vote|rating|annot|participant|survey|response|answer|human|study|label)[\w-]*\.(?:csv|jsonl?|tsv|parquet|npz)|"
+    r"[\w/.-]*(?:vote|rating|annot|participant|survey|response|answer|human|study|label)[\w-]*\.(?:csv|jsonl?|tsv|"
+    r"parquet|npz)|"
     r"participant|annotator|\braters?\b|respondent|volunteer|clinician|human_", re.I)
 
 

@@ -19,14 +19,15 @@ _COPY = re.compile(
     re.I,
 )
 _REPEAT = re.compile(r"seed|fold|trial|rep|run|^\d+$|epoch|step|iter|round", re.I)
-_SAME = re.compile(r"identical|coincide|the same (?:numbers|results|scores|values|predictions|as)|are equal|determinis", re.I)
+_SAME = re.compile(
+    r"identical|coincide|the same (?:numbers|results|scores|values|predictions|as)|are equal|determinis", re.I)
 LEAST = 3
 """Fine numbers that two parts must share, all of them."""
 
 
 def of_files(series: Sequence[Series], logs: str, *, said: str) -> Iterator[Sign]:
-    """Files, and parts of one file under different keys, whose fine numbers are all the same; `said` is the paper, which
-    may say so."""
+    """Files, and parts of one file under different keys, whose fine numbers are all the same; the paper, `said`, may
+    tell of it."""
     files: dict[str, list[float]] = defaultdict(list)
     parts: dict[str, dict[str, list[tuple[str, float]]]] = defaultdict(lambda: defaultdict(list))
     for one in series:
@@ -56,15 +57,11 @@ def _seeds(files: Mapping[str, list[float]], logs: str) -> Iterator[Sign]:
 
 def _parts(name: str, inside: dict[str, list[tuple[str, float]]]) -> Iterator[Sign]:
     for a, b in combinations(sorted(inside), 2):
-        if (
-            len(inside[a]) >= LEAST
-            and sorted(inside[a]) == sorted(inside[b])
-            and not _REPEAT.search(a)
-            and not _REPEAT.search(b)
-            and len({value for _, value in inside[a]}) >= LEAST
-        ):
+        if (len(inside[a]) >= LEAST and sorted(inside[a]) == sorted(inside[b]) and not _REPEAT.search(a)
+                and not _REPEAT.search(b) and len({value for _, value in inside[a]}) >= LEAST):
             shown = ", ".join(f"{value:g}" for _, value in inside[a][:4])
-            yield Sign("copied results", f"{a} and {b} have the same {len(inside[a])} numbers", name, shown, CIRCUMSTANTIAL)
+            what = f"{a} and {b} have the same {len(inside[a])} numbers"
+            yield Sign("copied results", what, name, shown, CIRCUMSTANTIAL)
             return
 
 
@@ -79,7 +76,8 @@ def _keys(one: Series) -> Iterator[tuple[str, str]]:
 
 def of_names(series: Sequence[Series], evidence: Evidence) -> Iterator[Sign]:
     """Names of arms or data in the results that no code knows, beside others of the same kind that it names."""
-    code, words = plain(f"{evidence.code} {' '.join(one.path for one in evidence.found.scripts)}"), words_of_line(evidence.code)
+    code = plain(f"{evidence.code} {' '.join(one.path for one in evidence.found.scripts)}")
+    words = words_of_line(evidence.code)
     for kind, names in _siblings(series).items():
         unknown = sorted(name for name in names if plain(name) not in code and not words_of_line(name) <= words)
         known = names - set(unknown)
@@ -90,7 +88,7 @@ def of_names(series: Sequence[Series], evidence: Evidence) -> Iterator[Sign]:
 
 
 def _siblings(series: Sequence[Series]) -> dict[str, set[str]]:
-    """Names that stand in one place of files of one kind: parts of file names, keys above the same keys, labels of rows."""
+    """Names that stand in one place of one kind of file: parts of its name, keys above equal keys, labels of rows."""
     found: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for one in series:
         if one.written or one.file.endswith((".log", ".txt", ".out")):
@@ -105,18 +103,16 @@ def _siblings(series: Sequence[Series]) -> dict[str, set[str]]:
             path = re.sub(r"\[\d+\]|\{[^}]*\}", "", place).split(".")
             for at, part in enumerate(path[:-1]):
                 found[one.file, *path[:at], "*", *path[at + 1:]].add(part)
-    return {" ".join(kind): {name for name in names if len(re.findall("[A-Za-z]", name)) > 2} for kind, names in found.items()}
+    return {" ".join(kind): {name for name in names if len(re.findall("[A-Za-z]", name)) > 2}
+            for kind, names in found.items()}
 
 
 def _told_apart(a: str, b: str) -> bool:
     """Whether two files are named after different things, and not as copies or seeds of one."""
     words = [set(re.findall(r"[a-z]+|\d+", PurePosixPath(name).with_suffix("").as_posix().lower())) for name in (a, b)]
     left, right = words[0] - words[1], words[1] - words[0]
-    return (
-        bool(left and right)
-        and not any(_COPY.fullmatch(word) for word in left | right)
-        and (PurePosixPath(a).suffix == PurePosixPath(b).suffix)
-    )
+    return (bool(left and right) and not any(_COPY.fullmatch(word) for word in left | right) and (PurePosixPath(
+        a).suffix == PurePosixPath(b).suffix))
 
 
 def _fine(value: float) -> bool:

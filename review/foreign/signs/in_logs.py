@@ -13,8 +13,10 @@ from review.foreign.signs.in_stamps import line_sign, of_stamps
 from review.foreign.signs.sign import CONCLUSIVE, NOTE, Sign
 
 _ELIDED = re.compile(
-    r"^\W*(?:\.\.\.|\u2026)?\W*(?:similar|same|identical|remaining|other|further|intermediate|additional|more)\b[^.]{0,60}"
-    r"\b(?:logs?|lines?|output|epochs?|runs?|models?|seeds?|entries|training)\b|(?:omitted|truncated|abbreviated|elided|"
+    r"^\W*(?:\.\.\.|\u2026)?\W*(?:similar|same|identical|remaining|other|further|intermediate|additional|"
+    r"more)\b[^.]{0,60}"
+    r"\b(?:logs?|lines?|output|epochs?|runs?|models?|seeds?|entries|training)\b|(?:omitted|truncated|abbreviated|"
+    r"elided|"
     r"shortened|skipped|left out|cut) (?:for|to|here)\b[^.]{0,30}(?:brevity|space|clarity|length|readab)?|"
     r"\[\W*(?:\.\.\.|\u2026)[^\]]*(?:\.\.\.|\u2026)?\W*\]|\bfor brevity\b",
     re.I,
@@ -27,7 +29,8 @@ _MADE = re.compile(
     re.I,
 )
 _CONTINUOUS = re.compile(
-    r"\b(?:\w*loss|mse|rmse|mae|nll|perplexity|ppl|mrr|auc\w*|auroc|f1|r2|r\u00b2|spearman|pearson|ece|bleu|rouge\S*|ndcg|"
+    r"\b(?:\w*loss|mse|rmse|mae|nll|perplexity|ppl|mrr|auc\w*|auroc|f1|r2|r\u00b2|spearman|pearson|ece|bleu|"
+    r"rouge\S*|ndcg|"
     r"psnr|ssim|kl|time|seconds)\b[^\d\n]{0,24}?(-?\d+\.\d{3,})",
     re.I,
 )
@@ -60,40 +63,21 @@ def _emptiness(logs: Sequence[Log]) -> Iterator[Sign]:
 
 def _elisions(log: Log) -> Iterator[Sign]:
     for line in log.lines:
-        if (
-            line.stamp is None
-            and len(line.text) < 200
-            and _ELIDED.search(line.text)
-            and not re.search(
-                r"^\s*(?:File|\S+\.py)|\bdepth\b|\brows? x\b|lines? of traceback|truncated to|max_length", line.text
-            )
-        ):
+        if (line.stamp is None and len(line.text) < 200 and _ELIDED.search(line.text) and not re.search(
+                r"^\s*(?:File|\S+\.py)|\bdepth\b|\brows? x\b|lines? of traceback|truncated to|max_length", line.text)):
             yield line_sign("elided log", "a program leaves out no lines", log, line, 0.85)
 
 
 def _round(log: Log) -> Iterator[Sign]:
     """Continuous quantities with three or four places whose last are all noughts."""
-    values = [
-        (line, value)
-        for line in log.lines
-        for value in _CONTINUOUS.findall(line.text)
-        if float(value) not in (0.0, 1.0)
-    ]
-    round_ones = [
-        (line, value) for line, value in values if value.endswith("00" if len(value.partition(".")[2]) > 3 else "0")
-    ]
-    if (
-        len(round_ones) >= _ROUND_OK
-        and len(round_ones) >= 0.8 * len(values)
-        and len({value for _, value in round_ones}) > 3
-    ):
-        yield line_sign(
-            "typed log",
-            f"{len(round_ones)} of {len(values)} continuous values end in noughts",
-            log,
-            round_ones[0][0],
-            0.75,
-        )
+    values = [(line, value) for line in log.lines for value in _CONTINUOUS.findall(line.text) if float(value) not in (
+        0.0, 1.0)]
+    round_ones = [(line, value) for line, value in values if value.endswith("00" if len(value.partition(".")[2]) > 3
+        else "0")]
+    if (len(round_ones) >= _ROUND_OK and len(round_ones) >= 0.8 * len(values) and len({value for _,
+            value in round_ones}) > 3):
+        yield line_sign("typed log", f"{len(round_ones)} of {len(values)} continuous values end in noughts", log,
+            round_ones[0][0], 0.75)
 
 
 def _words(log: Log, said: str) -> Iterator[Sign]:
@@ -126,15 +110,16 @@ def _without_program(found: Provenance) -> Iterator[Sign]:
         yield line_sign("line of no program", f"of {of} lines of the logs the code can print {matched}", first.log,
                     first.line, CONCLUSIVE)
     elif strange:
-        what = f"no code prints this, nor {len(strange) - 1} other lines with numbers ({matched} of {of} are the code's)"
-        yield line_sign("line of no program", what, strange[0].log, strange[0].line, CONCLUSIVE if len(strange) > 2 else NOTE)
+        what = f"no code prints this, nor {len(strange) - 1} other lines with numbers; {matched} of {of} are the code's"
+        weight = CONCLUSIVE if len(strange) > 2 else NOTE
+        yield line_sign("line of no program", what, strange[0].log, strange[0].line, weight)
 
 
 _LIBRARIES = frozenset(
-    "val valid validation train training loss logloss epoch iteration iter step lr accuracy acc elapsed eta learning rate grad "
-    "norm runtime samples per second sec eval error auc took seconds time total real user sys info debug fold best score "
-    "cv end start done progress remaining improvement tolerance objective converged min max mean std memory mb gb ms it "
-    "in of at for the to and on is no with".split())
+    "val valid validation train training loss logloss epoch iteration iter step lr accuracy acc elapsed eta "
+    "learning rate grad norm runtime samples per second sec eval error auc took seconds time total real user sys "
+    "info debug fold best score cv end start done progress remaining improvement tolerance objective converged "
+    "min max mean std memory mb gb ms it in of at for the to and on is no with".split())
 """Words of the lines that libraries print of their own accord."""
 
 
@@ -147,11 +132,8 @@ def _in_words_of(message: str, vocabulary: frozenset[str]) -> bool:
 def _failures(found: Provenance) -> Iterator[Sign]:
     """A log whose last words are an error, where no other log of the folder goes further."""
     ends = [(log, line) for log in found.logs if (line := log.ends_in_failure) is not None]
-    others = [
-        log
-        for log in found.logs
-        if log.ends_in_failure is None and len(log.lines) > 3 and not log.name.endswith(".err")
-    ]
+    others = [log for log in found.logs if log.ends_in_failure is None and len(log.lines) > 3
+        and not log.name.endswith(".err")]
     for log, line in ends:
         scored = sum(bool(SCORE.search(one.message) and re.search(r"\d\.\d", one.message)) for one in log.lines)
         weight = .3 if others or _of_plots(log, line) else .55 if scored >= 3 else .7
@@ -172,15 +154,11 @@ def _summaries(found: Provenance) -> Iterator[Sign]:
     if not stamped or any(_scores(log) for log in stamped):
         return
     for log in found.logs:
-        if (
-            not log.stamped[3:]
-            and _scores(log) >= 4
-            and not any(one.templates for one in found.sources if one.log is log)
-        ):
+        if (not log.stamped[3:] and _scores(log) >= 4 and not any(one.templates for one in found.sources
+                if one.log is log)):
             line = next(one for one in log.lines if SCORE.search(one.text) and re.search(r"\d\.\d", one.text))
-            yield line_sign(
-                "typed log", "this log holds scores, and the stamped logs beside it reach none", log, line, 0.75
-            )
+            yield line_sign("typed log", "this log holds scores, and the stamped logs beside it reach none", log, line,
+                0.75)
 
 
 def _scores(log: Log) -> int:

@@ -1,4 +1,4 @@
-"""Numbers of a table that no result file gives: whole rows and columns of which nothing is there, numbers that code types.
+"""Numbers of a table that no result file gives: rows and columns of which nothing is there, numbers that code types.
 
 Single numbers that are in no file are notes: papers print counts, shares and means that files do not hold as such.
 """
@@ -9,9 +9,15 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 
-from review.foreign.matching import agrees
+import numpy as np
+
+from review.foreign.matching import agrees, matches
+from review.foreign.passages import Cell
 from review.foreign.provenance import Provenance
+from review.foreign.results import Series
+from review.foreign.signs.aligned import sources
 from review.foreign.signs.evidence import Evidence, plain
 from review.foreign.signs.sign import CIRCUMSTANTIAL, CONCLUSIVE, NOTE, Sign
 from review.foreign.verdicts import Verdict
@@ -21,7 +27,8 @@ _DERIVED = re.compile(
     r"%|share|per\b|normali|times|over\b|\u00b1|\bsd\b|\bse\b|std|rank|skill|time|seconds", re.I)
 _CITED = re.compile(r"source|cite|citation|published|reported|reference|year|paper|et al|\(\d{4}\)|\[\d+\]", re.I)
 _SCORES = re.compile(r"acc|error|score|f1|auc|loss|mae|mse|rmse|precision|recall|bleu|reward|r2", re.I)
-_SETUP = re.compile(r"rate\b|\blr\b|weight|size|threshold|temperature|param|epoch|batch|layer|dim|seed|budget|setting", re.I)
+_SETUP = re.compile(
+    r"rate\b|\blr\b|weight|size|threshold|temperature|param|epoch|batch|layer|dim|seed|budget|setting", re.I)
 CITES = re.compile(r"publish|as reported|reported (?:by|in)|taken from|from the literature|quoted|cited from|"
                    r"as given|numbers (?:of|from) (?:the )?(?:original|other)|copied from|et al\.", re.I)
 _SETTINGS = re.compile(r"^\W*(?:setting|parameter|hyper|option|quantity|item|property|key|symbol|name)s?\b[^|]*\|\W*"
@@ -29,14 +36,15 @@ _SETTINGS = re.compile(r"^\W*(?:setting|parameter|hyper|option|quantity|item|pro
 
 
 def of_numbers(
-        verdicts: Sequence[Verdict], found: Provenance, evidence: Evidence, sentences: Sequence[str]) -> Iterator[Sign]:
+        verdicts: Sequence[Verdict], found: Provenance, evidence: Evidence, sentences: Sequence[str],
+        series: Sequence[Series]) -> Iterator[Sign]:
     """All of them; sentences are those of the paper."""
     cites = [one.lower() for one in sentences if CITES.search(one)]
     tables: dict[int, list[Verdict]] = defaultdict(list)
     for one in verdicts:
         if one.claim.cell is not None and not _SETTINGS.search(one.claim.passage.text) and not _is_cited(one):
             tables[one.claim.passage.table].append(one)
-    yield from _of_text(verdicts)
+    yield from _of_text(verdicts, series)
     for number, inside in tables.items():
         fine = [one for one in inside if one.claim.number.digits >= 3]
         missing = [one for one in fine if one.kind == "unsupported"]
@@ -48,11 +56,14 @@ def of_numbers(
         yield from _typed(number, inside, found, cites)
 
 
-def _of_text(verdicts: Sequence[Verdict]) -> Iterator[Sign]:
+def _of_text(verdicts: Sequence[Verdict], series: Sequence[Series]) -> Iterator[Sign]:
     """Numbers of sentences on scores, of which half are in no result file."""
     prose = [one for one in verdicts if one.claim.cell is None and one.claim.number.digits >= 3
-             and (one.claim.number.percent or _SCORES.search(one.claim.context)) and one.kind != "ambiguous"]
-    missing = [one for one in prose if one.kind == "unsupported"]
+             and not one.claim.number.sign and one.kind != "ambiguous"
+             and (one.claim.number.percent or _SCORES.search(one.claim.context))]
+    over_files = np.array([fmean(one.values) for one in sources(series) if len(one.values) > 1])
+    missing = [one for one in prose if one.kind == "unsupported" and not (
+        len(over_files) and matches(over_files, one.claim.number))]
     if missing:
         yield Sign("numbers of the text", f"{len(missing)} of {len(prose)} numbers of the text are in no result file",
                    missing[0].claim.where, missing[0].claim.context[:160],
@@ -77,12 +88,14 @@ def _absent(number: int, inside: Sequence[Verdict], evidence: Evidence, cites: S
                 lines[cell.column_label if kind == "column" else " ".join([cell.row_label, *texts])].append(one)
         for label, own in lines.items():
             given = [one.kind in ("found", "derivable") for one in own]
-            others = [one.kind in ("found", "derivable") for name, them in lines.items() if name != label for one in them]
+            others = [one.kind in ("found", "derivable")
+                      for name, them in lines.items() if name != label for one in them]
             words = re.findall(r"[a-z]{3,}", label.lower())
             unknown = kind == "row" or (words and not any(word in evidence.all for word in words))
             told = any(word in one for word in words for one in cites)
-            if (unknown and len(own) >= 2 and sum(given) <= (.35 if len(own) >= 4 else 0) * len(own) and len(others) >= 4
-                    and sum(others) >= .8 * len(others) and not _DERIVED.search(label)
+            absent = sum(given) <= (.35 if len(own) >= 4 else 0) * len(own)
+            if (unknown and absent and len(own) >= 2 and len(others) >= 4 and sum(others) >= .8 * len(others)
+                    and not _DERIVED.search(label)
                     and sum(one.kind == "unsupported" for one in own) >= max(2, len(own) / 2)):
                 what = (f"of {label} {sum(given)} of {len(given)} numbers are in the results, of the other {kind}s "
                         f"{sum(others)} of {len(others)}")
@@ -95,7 +108,6 @@ def _typed(number: int, inside: Sequence[Verdict], found: Provenance, cites: Seq
 
     What the code calls published is left alone in a paper that cites, but in rows that it calls its own.
     """
-    heads = " ".join({cell.column_label for one in inside if (cell := one.claim.cell)})
     for script in found.scripts:
         for one in ast.walk(script.tree) if script.tree is not None and not script.is_test else ():
             if not isinstance(one, ast.Assign | ast.AugAssign | ast.Expr):
@@ -104,12 +116,11 @@ def _typed(number: int, inside: Sequence[Verdict], found: Provenance, cites: Seq
             around = "\n".join(lines[max(0, one.lineno - 4):one.lineno])
             if cites and _CITED.search(f"{around} {text}") and "this paper" not in inside[0].claim.passage.text:
                 continue
-            scores = _SCORES.search(f"{heads} {text[:80]}") is not None
-            typed = {value.value: plain(name) for name, value in _numbers(one.value)}
+            typed = {value: plain(name) for name, value in _numbers(one.value)}
             hits = {value for value, name in typed.items() for verdict in inside if (cell := verdict.claim.cell)
                     and agrees(verdict.claim.number, value) and (
                         (verdict.claim.number.digits >= 4 and len(f"{value!r}") >= 5) or (
-                            scores and name and not _SETUP.search(cell.column_label) and name in plain(f"{cell.row_label} {cell.column_label}") and len(name) > 2))}
+                            len(name) > 2 and _is_score(cell, verdict) and name in plain(cell.row_label)))}
             if len(hits) >= 2 and len(hits) >= len(typed) / 2:
                 yield Sign("typed score", f"{len(hits)} numbers of table {number} are typed here",
                            f"{script.path}:{one.lineno}", lines[one.lineno - 1].strip()[:160],
@@ -117,10 +128,17 @@ def _typed(number: int, inside: Sequence[Verdict], found: Provenance, cites: Seq
                 return
 
 
-def _numbers(node: ast.expr) -> Iterator[tuple[str, ast.Constant]]:
+def _is_score(cell: Cell, verdict: Verdict) -> bool:
+    """Whether a cell holds a score, by its column, and no change of one and no setting."""
+    label = cell.column_label
+    return not verdict.claim.number.sign and _SCORES.search(label) is not None and not (
+        _SETUP.search(label) or _DERIVED.search(label.replace("%", "")))
+
+
+def _numbers(node: ast.expr) -> Iterator[tuple[str, float]]:
     """The typed decimals of an expression, with the key that they stand under."""
     named = {id(value): str(key.value) for one in ast.walk(node) if isinstance(one, ast.Dict)
              for key, value in zip(one.keys, one.values, strict=True) if isinstance(key, ast.Constant)}
     for one in ast.walk(node):
         if isinstance(one, ast.Constant) and isinstance(one.value, float) and one.value not in (0.0, 1.0):
-            yield named.get(id(one), ""), one
+            yield named.get(id(one), ""), one.value

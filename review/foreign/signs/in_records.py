@@ -2,7 +2,7 @@
 columns that are another file's times a number, shares that no count of the test set gives.
 
 A record is the innermost object of JSON, or a row; records of one kind have the same fields. What is said needs records
-that keep to a rule beside those that break it, or a coincidence too rare for chance, so that unusual files alone are none.
+that keep to a rule beside those that break it, or a coincidence too rare for chance: unusual files alone are none.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _quotients(inside: Sequence[Record]) -> Iterator[Sign]:
         for scale in (1, 100):
             wrong = [(one, a, b, c) for one, a, b, c in rows if abs(a - scale * b / c) > .51 * max(
                 step(a), scale * 1e-4) + scale * 1e-6]
-            right = {a for one, a, b, c in rows if not any(one is other for other, *_ in wrong)}
+            right = {a for one, a, *_ in rows if not any(one is other for other, *_ in wrong)}
             if wrong and len(right) >= 3 and len(wrong) <= .4 * len(rows):
                 one, a, b, c = wrong[0]
                 what = (f"{whole} is {part} / {of} in {len(rows) - len(wrong)} records, and not in "
@@ -110,10 +110,11 @@ def _repeated(inside: Sequence[Record]) -> Iterator[Sign]:
             continue
         twins = [(a, b) for (at, a), (to, b) in combinations(enumerate(own), 2) if vectors[at] == vectors[to]]
         chance = prod(_coincides([vector[at] for vector in set(vectors)]) for at in range(len(fields)))
-        if len(twins) <= len(own) / 2 and chance * len(own) * (len(own) - 1) / 2 < RARE:
+        if len(twins) <= len(own) / 2 and (chance * len(own) * (len(own) - 1) / 2) ** len(twins) < RARE:
             a, b = twins[0]
             what = f"all {len(fields)} values are those of {b.file}, in {len(twins)} such pairs of {len(own)} runs"
-            yield Sign("copied results", what, a.file, ", ".join(f"{a.values[name]:g}" for name in fields[:4]), CONCLUSIVE)
+            shown = ", ".join(f"{a.values[name]:g}" for name in fields[:4])
+            yield Sign("copied results", what, a.file, shown, CONCLUSIVE)
             return
 
 
@@ -142,7 +143,9 @@ def _coincides(once: Sequence[float]) -> float:
 
 # --- columns that are another file's, times a number ------------------------------------------------------------------
 
-_SCALED = re.compile(r"rel|norm|ratio|scale|std|sd\b|sem|time|sec|step|cost|param|weight|epoch|size|index|percent|per_(?:sec|step|epoch)", re.I)
+_SCALED = re.compile(
+    r"rel|norm|ratio|scale|std|sd\b|sem|time|sec|step|cost|param|weight|epoch|size|index|percent|per_(?:sec|step|"
+    r"epoch)", re.I)
 UNITS = (1, 2, .5, 10, .1, 100, .01, 1000, .001, 60, 1 / 60)
 
 
@@ -153,7 +156,8 @@ def _multiples(series: Sequence[Series]) -> Iterator[Sign]:
     quantities: dict[tuple[str, ...], list[Series]] = defaultdict(list)
     for one in long:
         path = re.sub(r"(?:\[#\])+$", "", one.key).split(".")
-        names = {one.key.partition("|")[0]} if "|" in one.key else {path[-1], *(f"{one.file} {name}" for name in path[-2:-1])}
+        above = [f"{one.file} {name}" for name in path[-2:-1]]
+        names = {one.key.partition("|")[0]} if "|" in one.key else {path[-1], *above}
         for name in names:
             quantities[name, str(len(one.values))].append(one)
     for inside in quantities.values():
@@ -195,10 +199,11 @@ def _shares(inside: Sequence[Record], sizes: Collection[int]) -> Iterator[Sign]:
         for size in sorted(size for size in sizes if size < largest):
             wrong = [(one, value) for one, value in values if not is_share(value, size)]
             arms = {_arm(one) for one, _ in wrong}
-            if len(wrong) > 2 and len(wrong) <= .4 * len(values) and len(wrong) >= .6 * sum(_arm(one) in arms for one, _ in values):
+            of_arms = sum(_arm(one) in arms for one, _ in values)
+            if 2 < len(wrong) <= .4 * len(values) and len(wrong) >= .6 * of_arms:
                 one, value = wrong[0]
-                yield Sign("impossible value", f"{len(wrong)} of {len(values)} values of {field} are no share of {size}, "
-                           "all of one kind", f"{one.file}: {one.where}", f"{value:g}", CONCLUSIVE)
+                what = f"{len(wrong)} of {len(values)} values of {field} are no share of {size}, all of one kind"
+                yield Sign("impossible value", what, f"{one.file}: {one.where}", f"{value:g}", CONCLUSIVE)
                 return
 
 

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import fmean, pstdev, stdev
 
-from review.foreign.groups import grouped
 from review.foreign.matching import agrees
 from review.foreign.passages import Passage
 from review.foreign.printed import numbers_of
@@ -22,13 +21,13 @@ _SPREAD = re.compile(r"(?:^|[._])(?:std|sd|stdev|stddev)$")
 _REPEAT = re.compile(r"(?:seed|run|fold|trial|repeat|split)\s*#?\s*\d", re.I)
 
 
-def of_repeats(series: Sequence[Series], passages: Sequence[Passage]) -> Iterator[Sign]:
+def of_repeats(series: Sequence[Series], groups: Sequence[Series], passages: Sequence[Passage]) -> Iterator[Sign]:
     """All of them."""
     yield from _summaries(series)
     for passage in passages:
         if passage.cells:
             yield from _rows(passage)
-    yield from _spreads(series, passages)
+    yield from _spreads((*series, *groups), passages)
 
 
 def _summaries(series: Sequence[Series]) -> Iterator[Sign]:
@@ -73,7 +72,7 @@ _SPREAD_OF = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*%?\s*(?:\u00b1|\+/-|\\pm)\s*(\d
 
 def _spreads(series: Sequence[Series], passages: Sequence[Passage]) -> Iterator[Sign]:
     """A deviation of a table that is none of the values of which its mean is one."""
-    repeated = [one for one in (*series, *grouped(series)) if 3 <= len(one.values) <= 200 and not one.written]
+    repeated = [one for one in series if 3 <= len(one.values) <= 200 and not one.written]
     wrong: list[str] = []
     right = 0
     for cell in (cell for passage in passages for cell in passage.cells):

@@ -21,9 +21,8 @@ def made_up(scripts: tuple[Script, ...]) -> Iterator[Sign]:
     for script in read:
         for scope in origins.scopes[script.path]:
             body = scope.function or script.tree if scope.outer is None or scope.function else None
-            if body is None or (
-                scope.function is not None and re.match(r"test_|_?demo|_?example", scope.function.name)
-            ):
+            if body is None or (scope.function is not None and re.match(r"test_|_?demo|_?example",
+                    scope.function.name)):
                 continue
             for sink in sinks_of(body, scope):
                 yield from _of_sink(sink, script, origins)
@@ -47,6 +46,8 @@ def _of_sink(sink: Sink, script: Script, origins: Origins) -> Iterator[Sign]:
         yield sign_at("drawn score", f"{sink.name} is drawn at random", script, sink.line, .92)
     elif Origin.PLACE in found and Origin.LEVEL in found and _bends(sink.value):
         yield sign_at("formula for a curve", f"{sink.name} is a formula of its place", script, sink.line, .8)
+    elif Origin.LEVEL in found and Origin.DRAWN not in found and _is_curve(sink.value):
+        yield sign_at("formula for a curve", f"{sink.name} is a formula of typed numbers", script, sink.line, .8)
     elif Origin.TYPED in found and Origin.DRAWN not in found:
         yield from _typed_sink(sink, script, found)
 
@@ -119,13 +120,17 @@ def _noise(sink: Sink, origins: Origins) -> ast.expr | None:
     return None
 
 
+def _is_curve(node: ast.expr) -> bool:
+    """Whether names go through a function that bends."""
+    return any(isinstance(one, ast.Call) and called(one) in ("exp", "log", "log1p", "log10", "tanh", "sqrt", "sin")
+               and any(isinstance(inner, ast.Name) and inner.id not in ("np", "math") for arg in one.args
+                       for inner in ast.walk(arg)) for one in ast.walk(node))
+
+
 def _bends(node: ast.expr) -> bool:
     """Whether a formula is more than a share of the way, which schedules and counters are."""
-    return any(
-        (isinstance(one, ast.Call) and called(one) in ("exp", "log", "log1p", "tanh", "sqrt", "power", "pow"))
-        or (isinstance(one, ast.BinOp) and isinstance(one.op, ast.Pow | ast.Add | ast.Sub))
-        for one in ast.walk(node)
-    )
+    return any((isinstance(one, ast.Call) and called(one) in ("exp", "log", "log1p", "tanh", "sqrt", "power", "pow"))
+        or (isinstance(one, ast.BinOp) and isinstance(one.op, ast.Pow | ast.Add | ast.Sub)) for one in ast.walk(node))
 
 
 def _is_table(sink: Sink, numbers: list[float]) -> bool:

@@ -12,9 +12,8 @@ from review.foreign.scripts import Script, called
 from review.foreign.signs.sign import Sign
 from review.foreign.signs.sinks import ASIDE, CITED, EXEMPT, LOSS, RESULT, fine, name_of, sign_at, typed_numbers
 
-_EVALUATES = re.compile(
-    r"^_?(?:evaluate|eval|score|test|validate|compute|measure|get|calc\w*|run|assess|benchmark)", re.I
-)
+_EVALUATES = re.compile(r"^_?(?:evaluate|eval|score|test|validate|compute|measure|get|calc\w*|run|assess|benchmark)",
+    re.I)
 _ERRORS = re.compile(r"available|exist|has_|is[_ ]?none|fail|missing|found|cuda|import|success", re.I)
 
 
@@ -38,15 +37,8 @@ def _handlers(body: ast.AST, scope: Scope, script: Script, origins: Origins) -> 
                 if not isinstance(inner, ast.Assign | ast.Return):
                     continue
                 value = inner.value
-                name = " ".join(
-                    filter(
-                        None,
-                        (
-                            *(map(name_of, inner.targets) if isinstance(inner, ast.Assign) else ()),
-                            scope.function.name if isinstance(inner, ast.Return) and scope.function else "",
-                        ),
-                    )
-                )
+                name = " ".join(filter(None, (*(map(name_of, inner.targets) if isinstance(inner, ast.Assign) else ()),
+                    scope.function.name if isinstance(inner, ast.Return) and scope.function else "")))
                 if value is None:
                     continue
                 if _formula(value) and (SCORE.search(name) or _MEASURES.search(name)):
@@ -82,9 +74,8 @@ _MAKES_DATA = re.compile(r"gen|make|load|sample|data|noise|init|simul|draw", re.
 
 
 def _keys(value: ast.expr) -> bool:
-    return isinstance(value, ast.Dict) and any(
-        isinstance(key, ast.Constant) and SCORE.search(str(key.value)) for key in value.keys
-    )
+    return isinstance(value, ast.Dict) and any(isinstance(key, ast.Constant) and SCORE.search(str(key.value))
+        for key in value.keys)
 
 
 def _bonuses(body: ast.AST, scope: Scope, script: Script) -> Iterator[Sign]:
@@ -178,13 +169,8 @@ def constant_evaluations(script: Script) -> Iterator[Sign]:
             continue
         for inner in returned:
             value = inner.value
-            if (
-                isinstance(value, ast.Constant)
-                and isinstance(value.value, float)
-                and value.value not in EXEMPT
-                and fine(value.value)
-                and len(returned) == 1
-            ):
+            if (isinstance(value, ast.Constant) and isinstance(value.value, float) and value.value not in EXEMPT
+                    and fine(value.value) and len(returned) == 1):
                 yield sign_at("constant evaluation", f"{one.name} returns a typed number", script, inner.lineno, 0.8)
 
 

@@ -1,4 +1,4 @@
-"""What code gives the name of a score or of results: assigned, kept under a key, appended, returned, written in a row."""
+"""What code gives the name of a score or of results: assigned, kept under a key, appended, returned, written."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from review.foreign.signs.sign import Kind, Sign
 ASIDE = re.compile(
     r"thresh|target|(?:^|_)min(?:_|$)|(?:^|_)max(?:_|$)|toler|goal|prior|init|start|weight|(?:^|_)lr|rate$|learning|"
     r"epsilon|alpha|beta|gamma|noise|level|chance|bound|clip|lim|budget|decay|param|hyper|config|cfg|setting|default|"
-    r"published|reported|literature|paper|reference|(?:^|_)ref|known|true_|human|annotator|worker|gold|grid|search|space|"
+    r"published|reported|literature|paper|reference|(?:^|_)ref|known|true_|human|annotator|worker|gold|grid|"
+    r"search|space|"
     r"arg|schema|dtype|colou?r|style|label|title|format|figsize|fmt|sort|key|expected|requirement|patience|margin|cost|"
     r"func|_fn$|class_|random_|rate_|fraction|ratio|prob|temperature|std|sigma|scale|delta|count|size|num|step|bench",
     re.I,
 )
-RESULT = re.compile(
-    r"result|score|metric|perform|accurac|evaluation|outcome|histor|curve|summary|(?:^|_)losses|table", re.I
-)
+RESULT = re.compile(r"result|score|metric|perform|accurac|evaluation|outcome|histor|curve|summary|(?:^|_)losses|table",
+    re.I)
 CITED = re.compile(
     r"publish|report(?:ed)? (?:in|by)|literature|et al|from (?:the )?(?:original )?(?:paper|publication)|"
     r"as stated in|cited|"
@@ -122,11 +122,8 @@ def name_of(node: ast.expr) -> str | None:
 
 def typed_numbers(node: ast.expr) -> list[float]:
     """The typed numbers of an expression that could be results."""
-    return [
-        abs(float(one.value))
-        for one in ast.walk(node)
-        if isinstance(one, ast.Constant) and isinstance(one.value, float) and one.value not in EXEMPT
-    ]
+    return [abs(float(one.value)) for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value,
+        float) and one.value not in EXEMPT]
 
 
 def fine(value: float) -> bool:
