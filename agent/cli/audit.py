@@ -89,8 +89,10 @@ def paper_lines(report: ForeignAudit) -> Iterator[Text | Table]:
             (one.claim.number.text, Text(one.kind, style=STYLES[one.kind]), Text(grade, style=GRADES[grade]),
              one.claim.where, _evidence(one)) for one, grade in zip(report.verdicts, report.grades, strict=True)))
     yield from (line(text, "dim") for text in provenance_lines(report.found))
-    yield from (line(str(one), "red" if one.is_finding else "yellow", label=f"{one.kind}: ") for one in report.signs)
-    yield from (line(f"{one.where}: {one.what}", "red", label=f"{one.kind}: ") for one in report.inconsistencies)
+    yield from (line(str(one), "red" if one in report.against else "yellow", label=f"{one.kind}: ")
+                for one in report.signs)
+    yield from (line(f"{one.where}: {one.what}", "red" if report.against else "yellow", label=f"{one.kind}: ")
+                for one in report.inconsistencies)
     yield from (line(str(finding), "red" if finding.suspect else "yellow", label=f"code, {finding.kind}: ")
                 for finding in report.code)
     yield from (line(f"not read: {left_out}", "dim") for left_out in report.left_out)

@@ -298,6 +298,6 @@ def test_signs_of_several_kinds_add_up_and_notes_never_come_to_a_finding() -> No
     one, same, other = (Sign(kind, "", "a:1", "", .6) for kind in ("words", "words", "time"))
     assert score(()) == 0 and score((one,)) == pytest.approx(.6)
     assert score((one, same)) == pytest.approx(.6) and score((one, other)) == pytest.approx(.84)
-    notes = [Sign(kind, "", "a:1", "", NOTE) for kind in ("words", "time", "seeds", "folds", "people", "dataset")]
+    notes = [Sign(kind, "", "a:1", "", NOTE) for kind in ("words", "time", "seeds", "folds", "people", "sweep")]
     hints = [Sign(kind, "", "a:1", "", CIRCUMSTANTIAL) for kind in ("words", "time")]
     assert score((*notes, hints[0])) < FINDING <= score(hints)

@@ -11,9 +11,9 @@ Kind = Literal["typed score", "published score", "drawn score", "formula for a c
     "bonus for one method", "result of an error", "constant evaluation", "term without weight",
     "predictions from labels", "words", "elided log", "typed log", "round stamps", "time", "no log", "failed",
     "line of no program", "copied results", "small test set", "impossible value", "impossible scores",
-    "constant ratio", "direction", "seeds", "dataset", "model", "sweep", "people", "numbers of the table",
-    "numbers of the text", "script that made results", "other rows", "other value", "best of the seeds",
-    "not in the log", "significance", "folds", "hardware", "inconsistency"]
+    "constant ratio", "direction", "seeds", "dataset", "sweep", "people", "numbers of the table",
+    "numbers of the text", "other rows", "other value", "best of the seeds",
+    "significance", "folds", "hardware", "inconsistency"]
 
 FINDING = 0.5
 """The weight from which a sign speaks against a paper; below it is a note."""
