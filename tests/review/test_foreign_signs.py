@@ -60,6 +60,12 @@ def test_the_rule_that_gives_a_column_gives_all_of_it(tmp_path: Path, cells: dic
     assert kinds(audited(tmp_path, {"runs.csv": RUNS}, text=table(**cells), code=ARMS)) == found
 
 
+def test_counts_of_two_digits_agree_by_chance(tmp_path: Path) -> None:
+    solved = json.dumps({"a": [13, 11, 15], "b": [28, 35, 21], "c": [14, 12, 19], "d": [16, 11, 17]})
+    text = "| rule | solved |\n|---|---|\n| a | 13 |\n| b | 35 |\n| c | 14 |\n| d | 16 |\n"
+    assert not kinds(audited(tmp_path, {"solved.json": solved}, text=text, code="RULES = 'abcd'\nprint('it begins')\n"))
+
+
 def test_rows_that_the_files_call_otherwise_are_left_alone(tmp_path: Path) -> None:
     text = table(Standard="0.826", Mixture="0.927", Truncation="0.805")
     assert not kinds(audited(tmp_path, {"runs.csv": RUNS}, text=text, code=ARMS))

@@ -70,7 +70,7 @@ def of_alignment(verdicts: Sequence[Verdict], series: Sequence[Series]) -> Itera
         if cell is not None and not any(cell is other.claim.cell for other in tables[one.claim.passage.table]):
             tables[one.claim.passage.table].append(one)
     for table, inside in tables.items():
-        entries = [one for one in _entries(inside[:MOST_CELLS]) if one.numbers and one.numbers[0].digits >= 2]
+        entries = [one for one in _entries(inside[:MOST_CELLS]) if one.numbers and one.numbers[0].digits >= 3]
         given = [dict(_values(one, every)) for one in entries]
         for column in dict.fromkeys(one.verdict.claim.cell.column for one in entries if one.verdict.claim.cell):
             own = [at for at, one in enumerate(entries)
@@ -93,7 +93,8 @@ def _of_column(
     apart = [at for at, values in enumerate(given) if rule in values and at not in support[rule]]
     apart = [at for at in apart if not any(
         at in support[other] for other in support if other.statistic in ("mean", "median"))]
-    if strength[rule] < 2 or len(apart) > max(1, len(support[rule]) / 2) or rule.statistic in ("largest", "least"):
+    least = 2 if rule.statistic == "mean" else 3
+    if strength[rule] < least or len(apart) > max(1, len(support[rule]) / 2) or rule.statistic in ("largest", "least"):
         return
     for at in apart:
         yield from _apart(table, entries[at], rule, given[at][rule], len(support[rule]))
@@ -101,8 +102,6 @@ def _of_column(
 
 def _weight(entry: Entry, values: Sequence[float]) -> int:
     """How much an agreement says: twice as much where the deviation agrees as well."""
-    if entry.numbers[0].digits < 3 and len(values) < 2:
-        return 1
     return 1 + (len(entry.numbers) == 2 and len(values) > 1 and any(
         agrees(entry.numbers[1], size) for size in _sizes(values)))
 
