@@ -3,7 +3,7 @@ r"""What `\verdict{key}` prints: a clause of a sentence, with all that its verdi
 The order is fixed: what is compared, in which metric, on which data; the estimate with its interval, n and the unit;
 then the verdict, against the smallest effect of interest where one was registered. The clause has a subject and a verb
 of its own and no full stop, so that it follows words such as "We find that". `\verdict{key.short}` prints the estimate
-and the verdict alone, for texts whose tables have the rest.
+and the word of the verdict, for texts whose tables have the rest.
 
 What it does not guarantee: that an estimand in words reads as a person would say it; it is what was computed.
 """
@@ -32,13 +32,6 @@ _FOUND: dict[Verdict, str] = {
     "opposite": "which is below zero, where more than {smallest} was expected (opposite)",
     "undecided": r"which leaves it open whether it is above the smallest effect of interest, {smallest} (undecided)"}
 
-
-_BRIEF: dict[Verdict, str] = {
-    "supported": "above the smallest effect of interest (supported",
-    "smaller": "above zero but below the smallest effect of interest (smaller",
-    "negligible": "within plus and minus the smallest effect of interest (negligible",
-    "opposite": "below zero (opposite",
-    "undecided": "which leaves open whether it is above the smallest effect of interest (undecided"}
 
 
 def clauses(
@@ -92,12 +85,12 @@ def _part(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, 
 
 def _brief(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, str]) -> str:
     metric = metric_of(part.effect, plan)
-    where = escaped(f"{metric.title or metric.name.replace('_', ' ')} on "
-                    f"{_listed([titles.get(name, name) for name in measured_on(plan, part.effect)])}")
+    on = _listed([titles.get(name, name).split(" (")[0] for name in measured_on(plan, part.effect)])
+    where = escaped(f"{metric.title or metric.name.replace('_', ' ')} on {on}")
     if part.mean is None:
         return f"the effect on {where} was not measured, which leaves it open (undecided)"
     basis = "" if whole.confirmed else ", a preview" if whole.hypothesis.confirmatory else ", exploratory"
-    return f"the effect on {where} is {number(part.mean, decimals_of(part))}, {_BRIEF[part.verdict]}{basis})"
+    return f"the effect on {where} is {number(part.mean, decimals_of(part))} ({part.verdict}{basis})"
 
 
 def _units(whole: Decision) -> str:
