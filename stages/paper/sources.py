@@ -51,7 +51,7 @@ class PaperParts:
 
     `appendix`, `supplement` (a document of its own) and `registered`, a block of page one, are generated TeX; `data`
     are the files beside the supplement. `notice` and `authors` are plain text and are escaped. `refused` stamps the
-    pages, `logged` says in every figure's caption who computed its values.
+    pages, `logged` says in every caption who computed the values.
     """
 
     draft: Draft
@@ -160,7 +160,7 @@ def _floats(parts: PaperParts, figures: Mapping[str, Path], template: Template) 
     missing = [("figure", one.name) for one in parts.figures if one.name not in figures]
     lines += [_missing(*one) for one in missing]
     lines += [f"\\definefloat{{table:{one.name}}}{{%\n\\tablefloat{{{one.name}}}{{%\n"
-              f"{aligned(one.tabular, parts.evidence.results)}}}%\n{{{one.caption}}}}}" for one in parts.tables
+              f"{aligned(one.tabular, parts.evidence.results)}}}%\n{{{_graded(one.caption, parts)}}}}}" for one in parts.tables
               if one.name in placed["table"]]
     for what, known in (("figure", parts.figures), ("table", parts.tables)) if parts.refused else ():
         lines += [_missing(what, name) for name in placed[what] if name not in {one.name for one in known}]
@@ -174,11 +174,14 @@ def _figures(parts: PaperParts, figures: Mapping[str, Path], template: Template,
     """
     lines: list[str] = []
     for name in (one.name for one in parts.figures if one.name in figures and one.place in places):
-        caption = parts.draft.captions.get(name, "").strip()
-        caption += f" {LOGGED}" * (parts.logged and LOGGED not in caption)
+        caption = _graded(parts.draft.captions.get(name, "").strip(), parts)
         lines.append(f"\\definefloat{{figure:{name}}}{{%\n\\figurefloat{{{name}}}{{{name}{figures[name].suffix}}}"
                      f"{{{_width(figures[name], template):.2f}in}}%\n{{{caption}}}}}")
     return lines
+
+
+def _graded(caption: str, parts: PaperParts) -> str:
+    return caption + f" {LOGGED}" * (parts.logged and LOGGED not in caption)
 
 
 def _missing(what: str, name: str) -> str:
