@@ -160,8 +160,8 @@ def _floats(parts: PaperParts, figures: Mapping[str, Path], template: Template) 
     missing = [("figure", one.name) for one in parts.figures if one.name not in figures]
     lines += [_missing(*one) for one in missing]
     lines += [f"\\definefloat{{table:{one.name}}}{{%\n\\tablefloat{{{one.name}}}{{%\n"
-              f"{aligned(one.tabular, parts.evidence.results)}}}%\n{{{_graded(one.caption, parts)}}}}}" for one in parts.tables
-              if one.name in placed["table"]]
+              f"{aligned(one.tabular, parts.evidence.results)}}}%\n{{{_graded(one.caption, parts)}}}}}"
+              for one in parts.tables if one.name in placed["table"]]
     for what, known in (("figure", parts.figures), ("table", parts.tables)) if parts.refused else ():
         lines += [_missing(what, name) for name in placed[what] if name not in {one.name for one in known}]
     return "\n".join(lines)
