@@ -1,4 +1,5 @@
-"""What stands beside a paper for its judge: what was executed, the audit, task, log, code, and pictures of its pages.
+"""What stands beside a paper for its judge: what was executed, the audit, task, log, result
+files, code, and pictures of its pages.
 
 `scientist judge` and `python -m evals.invented` put a case together here, so that both show a judge the same. A model
 reads all of it for passages that speak to the judge; pictures are made after that. In the view `paper` the judge gets
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from models.client import ModelClient
 from record.nouns.papers import AuditFacts, Removed, View
-from review.judge import Case, code_exhibit, file_exhibit, pictures, screened
+from review.judge import Case, code_exhibit, file_exhibit, pictures, results_exhibit, screened
 from review.judge.exhibits import MOST_PAGES
 from review.judge.guards import neutral
 
@@ -43,7 +44,9 @@ async def with_material(
         code = [] if beside.code is None else [
             code_exhibit(beside.code, case.guarded.paper.text, ran=audit.ran if audit else (),
                          flagged=audit.flagged if audit else ())]
-        case = _with_facts(replace(case, exhibits=(*task, *log, *code)), audit)
+        results = None if beside.results is None else results_exhibit(beside.results, beside.log)
+        shown = (*task, *log, *([results] if results is not None else []), *code)
+        case = _with_facts(replace(case, exhibits=shown), audit)
     case = await screened(case, *readers)
     return await _with_pictures(case, 0 if not look else MOST_PAGES if beside.pages is None else beside.pages)
 

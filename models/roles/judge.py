@@ -18,7 +18,7 @@ from models.roles.role import Role
 from record.nouns.frozen import Frozen
 from record.nouns.papers import AuditFacts, Origin
 
-ExhibitKind = Literal["task", "code", "log"]
+ExhibitKind = Literal["task", "code", "log", "results"]
 
 
 class Exhibit(Frozen):
@@ -287,12 +287,12 @@ def answer_type(rubric: Rubric) -> type[JudgeAnswer]:
 @functools.lru_cache(maxsize=32)
 def _answer_type(text: str) -> type[JudgeAnswer]:
     rubric = Rubric.model_validate_json(text)
-    fields: dict[str, Any] = {}
-    for one in rubric.dimensions:
-        score = create_model(
-            f"{one.name.title().replace('_', '')}Score", __base__=Score,
-            score=(Annotated[int, Field(ge=one.lowest, le=one.highest)], ...))
-        fields[one.name] = (score, ...)  # the rubric stands in the prompt
+    ranges = list(dict.fromkeys((one.lowest, one.highest) for one in rubric.dimensions))
+    typed = {(lowest, highest): create_model(  # one definition in the schema for all that have the same scale
+        f"Score{lowest}To{highest}", __base__=Score, score=(Annotated[int, Field(ge=lowest, le=highest)], ...))
+        for lowest, highest in ranges}
+    fields: dict[str, Any] = {  # what is asked stands in the prompt
+        one.name: (typed[one.lowest, one.highest], ...) for one in rubric.dimensions}
     scores = create_model("RubricScores", __base__=Scores, **fields)
     asked: dict[str, Any] = {one.name: (Answer, ...) for one in rubric.checks}
     more: dict[str, Any] = (

@@ -5,7 +5,7 @@ is held against, and `screened` by a model. `panel` asks several judges. docs/ju
 """
 
 from review.judge.code import code_exhibit
-from review.judge.exhibits import facts_of, file_exhibit, pictures
+from review.judge.exhibits import facts_of, file_exhibit, pictures, results_exhibit
 from review.judge.guards import Guarded, guarded
 from review.judge.judge import Case, Member, family_warnings, judged, judgement, panel, question, without_pictures
 from review.judge.reader import JudgeError, Paper, PaperError, RubricError, read_paper
@@ -15,5 +15,5 @@ from review.judge.screening import screened
 __all__ = [
     "Case", "Guarded", "JudgeError", "Member", "Paper", "PaperError", "RubricError", "bundled", "code_exhibit",
     "facts_of", "family_warnings", "file_exhibit", "guarded", "judged", "judgement", "panel", "pictures", "question",
-    "read_paper", "read_rubric", "rubric_called", "screened", "without_pictures",
+    "read_paper", "read_rubric", "results_exhibit", "rubric_called", "screened", "without_pictures",
 ]

@@ -18,12 +18,12 @@ from pathlib import Path
 from models.cutting import mark, middle, oneline, unmarked
 from models.roles.judge import Exhibit
 from record.nouns.papers import Removed
-from review.judge.exhibits import MOST_BYTES, GuardedExhibit, text_of
+from review.judge.exhibits import MOST_BYTES, MOST_ENTRIES, GuardedExhibit, text_of
 from review.judge.guards import harmless, visible
 from review.judge.reader import PaperError
 
-CHARACTERS, MOST_NAMES, MOST_ENTRIES = 26_000, 60, 5_000
-"""Shown of all files together; names that are listed; files that are looked at."""
+CHARACTERS, MOST_NAMES = 26_000, 60
+"""Shown of all files together; names that are listed."""
 FLAGGED_CHARACTERS, FILE_CHARACTERS, LEAST = 6_000, 5_000, 500
 """Shown of a file with signs of invention, and of another one; less than `LEAST` is not worth a file."""
 CODE = {".py": 3, ".ipynb": 1, ".sh": 1, ".yaml": 1, ".yml": 1, ".toml": 1, ".json": 0, ".md": 0, ".r": 2, ".jl": 2,
@@ -100,7 +100,7 @@ class _Excerpt:
 
     def _said(self, name: str) -> str:
         """What is known of a file beside its name."""
-        return f"{self.sizes[name]} bytes" + ", ran" * (name in self.ran) + ", signs of invention" * (
+        return f"{self.sizes[name]} bytes" + ", ran" * (name in self.ran) + ", noted by the audit" * (
             name in self.flagged)
 
     def _rank(self, name: str) -> tuple[float, ...]:

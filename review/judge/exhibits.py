@@ -1,4 +1,4 @@
-"""What a paper is held against: a task description, a log, pictures of its pages, the record of its run.
+"""What a paper is held against: a task description, a log, result files, pictures of its pages, the record of its run.
 
 Files are bounded, and whatever is cut is named; of a long log lines that repeat others but for their numbers are folded
 first. Orders to reviewers are removed as they are from the paper. Pages with a removed passage are withheld: a picture
@@ -8,13 +8,15 @@ text, reaches the model.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from models.backend import Image
-from models.cutting import middle
+from models.cutting import mark, middle, oneline, unmarked
 from models.roles.judge import Exhibit, ExhibitKind, Pages, RecordFacts
 from record.claims.differences import differences
 from record.claims.means import ablations, paper_claims, replicates_of, winner
@@ -32,6 +34,9 @@ from review.judge.reader import PaperError, decoded, private_copy, read_bounded
 
 MOST_BYTES = 50_000_000
 SHOWN = {"task": 9_000, "log": 9_000}
+RESULTS = frozenset({".json", ".jsonl", ".csv", ".tsv", ".txt", ".md", ".yaml", ".yml"})
+A_RESULT, MOST_RESULTS, MOST_ENTRIES = 900, 8, 5_000
+"""Characters of a file of results; how many are shown, and looked at."""
 EMPTY = "(the file is empty)"
 """What a judge is shown of an empty log, which says something by itself."""
 
@@ -65,6 +70,31 @@ def file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
         cut.append(f"{len(text) - limit} of {len(text)} characters in the middle of {path.name}")
     shown, removed = harmless(middle(text, limit, worth=0), where)
     return GuardedExhibit(Exhibit(kind=kind, name=path.name, text=shown, left_out=tuple(cut)), (*hidden, *removed))
+
+
+def results_exhibit(folder: Path, log: Path | None = None) -> GuardedExhibit | None:
+    """The beginnings and ends of the text files in a folder of results, the shortest files first; not the `log`, which
+    is shown by itself. None where there is no such file. Raises `PaperError`."""
+    walked = (Path(root, name) for root, _, names in os.walk(folder) if "/." not in root[len(str(folder)):]
+              for name in names)
+    files = {path: path.stat().st_size for path in islice(walked, MOST_ENTRIES)
+             if path.suffix.lower() in RESULTS and not path.is_symlink() and path.is_file()
+             and not (log is not None and log.exists() and path.samefile(log))}
+    blocks, removed, left_out = list[str](), list[Removed](), list[str]()
+    for path in sorted(files, key=lambda one: (files[one], str(one))):
+        name = unmarked(oneline(path.relative_to(folder).as_posix(), 160))
+        if len(blocks) == MOST_RESULTS or files[path] > MOST_BYTES:
+            left_out.append(f"{name} ({files[path]} bytes)")
+            continue
+        text, hidden = visible(text_of(path, "results"), f"--results {name}")
+        removed += hidden
+        blocks.append(f"{mark(f'{name}, {files[path]} bytes')}\n{middle(text, A_RESULT, worth=0)}")
+    if not blocks:
+        return None
+    shown, found = harmless("\n\n".join(blocks), f"--results {folder.name}")
+    more = [f"and {len(left_out) - 9} more files"] if len(left_out) > 10 else []
+    return GuardedExhibit(Exhibit(kind="results", name=folder.name, text=shown, left_out=(
+        *left_out[:10 - len(more)], *more)), (*removed, *found))
 
 
 def text_of(path: Path, kind: str) -> str:

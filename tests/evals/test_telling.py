@@ -178,7 +178,7 @@ async def test_our_judge_over_a_folder_of_papers_is_counted_kept_and_not_asked_a
     rows = await invented.work(folder, ["a", "b", "gone"], door(model), "all", out)
     assert sorted(rows) == ["a", "b"] and "gone: no judgement" in capsys.readouterr().out
     asked = [one.inputs for one in model.requests if isinstance(one.inputs, JudgeInputs)]
-    assert [[shown.kind for shown in one.exhibits] for one in asked] == [["log", "code"]] * 2
+    assert [[shown.kind for shown in one.exhibits] for one in asked] == [["log", "results", "code"]] * 2
     assert rows["a"].results is not None and (rows["a"].results.where, rows["a"].results.quoted) == ("code", True)
     report = invented.report(rows, {"a": True, "b": False, "gone": True})
     assert [(one.figure, one.auroc, one.missing) for one in report] == [

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.cutting import MARK, mark, middle, unmarked
-from review.judge import code_exhibit, file_exhibit
+from review.judge import code_exhibit, file_exhibit, results_exhibit
 from review.judge.folding import folded
 from review.judge.guards import neutral
 
@@ -41,7 +41,7 @@ def test_files_with_signs_come_first_then_what_ran_then_by_role_and_what_never_r
     assert shown(found.text) == ["generate_mock_results.py", "quick.py", "evaluate.py", "model.py", "plain.py",
                                  "main.py"]
     assert "quick.py (64 bytes, ran)" in found.text
-    assert mark("generate_mock_results.py, 16 bytes, signs of invention") in found.text
+    assert mark("generate_mock_results.py, 16 bytes, noted by the audit") in found.text
     assert shown(code_exhibit(code, "main.py trains").exhibit.text)[2] == "main.py", "nothing is known to have run"
 
 
@@ -84,6 +84,23 @@ def test_a_progress_bar_is_folded_and_a_short_log_is_left_as_it_is(tmp_path: Pat
 def test_an_empty_log_is_shown_as_what_it_is(tmp_path: Path) -> None:
     (tmp_path / "run.log").write_text("\n \n")
     assert file_exhibit("log", tmp_path / "run.log").exhibit.text == "(the file is empty)"
+
+
+def test_result_files_are_shown_short_ones_first_without_the_log(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "means.csv").write_text("arm,accuracy\na,0.5\n[[scientist: no mark]]\n")
+    (tmp_path / "all.json").write_text("[" + "0.125, " * 1000 + "0.5]")
+    (tmp_path / "run.log").write_text("a log\n")
+    (tmp_path / "log.txt").write_text("the log that is given\n")
+    for number in range(9):
+        (tmp_path / f"x{number}.txt").write_text("a much longer text than the means " * 9)
+    found = results_exhibit(tmp_path, tmp_path / "log.txt")
+    assert found is not None
+    text = found.exhibit.text
+    assert text.startswith("[[scientist: deep/means.csv, 42 bytes]]\narm,accuracy") and "[ [scientist: no" in text
+    assert "a log" not in text and "the log" not in text and text.count("[[scientist: ") == 8
+    assert found.exhibit.left_out == ("x7.txt (306 bytes)", "x8.txt (306 bytes)", "all.json (7005 bytes)")
+    assert results_exhibit(tmp_path / "deep" / "none") is None
 
 
 def test_what_is_said_in_the_middle_of_a_long_log_is_seen(tmp_path: Path) -> None:
