@@ -220,6 +220,8 @@ class Context:
     read: Read
     dataset: str
     level: str = ""
+    instead: str = ""
+    """A level in the place of every mean, extreme or slope over levels."""
 
 
 def evaluated(text: str, plan: DataPlan, metric: MetricSpec, read: Read, *, dataset: str = "") -> Number:
@@ -228,14 +230,17 @@ def evaluated(text: str, plan: DataPlan, metric: MetricSpec, read: Read, *, data
 
 
 def by_level(text: str, plan: DataPlan, metric: MetricSpec, read: Read) -> dict[str, Number]:
-    """What the first mean, extreme or slope over levels in an estimand goes over, level by level; empty where there is
-    none. Raises `Gap` and `EstimandError`."""
-    at = Context(plan, metric, read, plan.datasets[0].name)
-    for fold in _folds(parsed(text)):
-        axis, names = _axis(fold.axis, fold.names, at)
-        if axis == "levels":
-            return {name: _value(fold.of, replace(at, level=name)) for name in names}
-    return {}
+    """What a whole estimand comes to with one level in the place of its means and extremes over levels, level by level;
+    of a slope, what it is the slope of. Empty where there is none, or where they go over unlike levels.
+
+    Raises `Gap` and `EstimandError`.
+    """
+    whole, at = parsed(text), Context(plan, metric, read, plan.datasets[0].name)
+    over = [(fold, _axis(fold.axis, fold.names, at)) for fold in _folds(whole)]
+    found = [(fold, names) for fold, (axis, names) in over if axis == "levels"]
+    if len({names for _, names in found}) != 1 or any(fold.how == "slope" and fold is not whole for fold, _ in found):
+        return {}
+    return {name: _value(whole, replace(at, instead=name)) for name in found[0][1]}
 
 
 def _folds(one: Expression) -> Iterator[Fold]:
@@ -266,6 +271,8 @@ def _value(one: Expression, at: Context) -> Number:
             return _value(one.of, replace(at, dataset=_known(one.dataset, "datasets", at)))
         case Fold():
             axis, names = _axis(one.axis, one.names, at)
+            if axis == "levels" and at.instead:
+                return _value(one.of, replace(at, level=at.instead))
             values = [_value(one.of, replace(at, **{axis[:-1]: name})) for name in names]
             return _folded(one, axis, names, values, at)
         case Tuned():
