@@ -127,8 +127,8 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
     shared = PlanningInputs(
         idea=bench.idea, node_seconds=bench.node_seconds, retry_seconds=bench.retry_seconds,
         run_seconds=bench.run_seconds, rate=bench.state.rate, device=bench.device, room=bench.executor.room,
-        context=lines_of(bench.state.context), prior=prior.papers if prior is not None else (),
-        common=common_to(prior))
+        seeds=bench.search.max_seeds, context=lines_of(bench.state.context),
+        prior=prior.papers if prior is not None else (), common=common_to(prior))
     planner = Planner(
         client, shared, catalogue={one.name: one for one in known}, scorers=scorers, order=bench.search.order,
         packages=bench.more_packages, hub=hub, seed=bench.state.started.seed)

@@ -73,6 +73,7 @@ class PlanningInputs(Frozen):
     retry_seconds: Seconds = 0.0
     run_seconds: Annotated[float, Circumstance(0.0)] = Field(default=0.0, description="limit of the run; 0: unknown")
     rate: Measured = None
+    seeds: int = Field(default=20, description="fresh seeds of what is reported, at most")
     context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
     prior: tuple[PriorPaper, ...] = Field(default=(), description="what the closest papers used")
     common: tuple[PriorRow, ...] = Field(default=(), description="what two of them or more used")
