@@ -26,8 +26,12 @@ from review.foreign.printed import numbers_of
 from review.foreign.provenance import Provenance, provenance_lines, reconstruct
 from review.foreign.results import Results, ResultsError, Series, read_results
 from review.foreign.scripts import read_scripts
+from review.foreign.settled import claimed_settings
 from review.foreign.signs import CIRCUMSTANTIAL, FINDING, Sign, score
 from review.foreign.signs.every import signs_of
+from review.foreign.signs.evidence import Evidence
+from review.foreign.signs.in_claims import sentences_of
+from review.foreign.signs.in_numbers import SETTINGS
 from review.foreign.verdicts import CLASSES, Verdict, classify
 from review.honesty import check
 from review.judge.reader import read_paper
@@ -50,6 +54,10 @@ class ForeignAudit:
     verdicts: tuple[Verdict, ...] = ()
     grades: tuple[Grade, ...] = ()
     """One a verdict."""
+    doubts: tuple[tuple[str, int], ...] = ()
+    """Why numbers that stand somewhere are not taken for measured, and how many."""
+    settings: tuple[str, ...] = ()
+    """What the paper claims of its set-up beside what code sets, a line each."""
     signs: tuple[Sign, ...] = ()
     found: Provenance = field(default_factory=Provenance)
     inconsistencies: tuple[Inconsistency, ...] = ()
@@ -145,6 +153,11 @@ async def audit_paper(path: Path, *, results: Path | None = None, code: Path | N
         _reports(results, path)), verdicts=report.verdicts)
     grader = Grader(report.found, report.signs)
     report.grades = tuple(grader.grade(one) for one in report.verdicts)
+    report.doubts = tuple(Counter(grader.why(one) for one, grade in zip(report.verdicts, report.grades, strict=True)
+        if grade == "reported").most_common())
+    report.settings = tuple(claimed_settings(sentences_of(said), files | _configurations(code), {
+        log.name: "\n".join(line.text for line in log.lines[:500]) for log in logs},
+        (value for one in read.series for value in one.values)))
     return report
 
 
@@ -171,7 +184,7 @@ async def audit_facts(path: Path, *, results: Path | None = None, code: Path | N
     findings = [
         *(str(one) for one in report.against),
         *(f"{one.kind} in {one.where}: {one.what}" for one in report.inconsistencies),
-        *(f"code: {one.why}" for one in report.code)]
+        *(f"code: {one}" for one in report.code)]
     return AuditFacts(
         against=against, numbers=report.numbers, findings=tuple(findings[:MOST_FINDINGS]),
         counts=(*counts, ("inconsistencies", len(report.inconsistencies)), ("Python files checked", report.code_files)),
@@ -187,14 +200,30 @@ def _told(report: ForeignAudit) -> Iterator[str]:
     if report.verdicts:
         grades = report.graded
         yield (f"numbers of the paper: {grades['measured']} stand in logs or files of programs that ran (what these "
-               f"computed is for you to see), {grades['reported']} in reports or doubted files alone, "
-               f"{grades['neither']} in none")
-        missing = [f"{one.claim.number.text} ({one.claim.where})"
-                   for one in report.verdicts if one.kind == "unsupported"]
-        if missing:
+               f"computed is for you to see), {grades['reported']} elsewhere alone, {grades['neither']} in none")
+        for doubt, count in report.doubts[:5]:
+            yield f"of these {count} {'stands' if count == 1 else 'stand'} {doubt}"
+        if missing := [f"{one.claim.number.text} ({one.claim.where})" for one in report.verdicts if _is_missed(one,
+                report.found)]:
             yield f"in no result file: {', '.join(missing[:10])}"
+    yield from report.settings
     for one in report.signs:
         yield ("" if one.is_finding else "note, ") + f"{one.kind}: {one}"
+
+
+def _is_missed(one: Verdict, found: Provenance) -> bool:
+    """Whether a number would stand in a result file: no size, count or year, and no setting of a table or of code."""
+    number = one.claim.number
+    whole = "." not in number.text and not number.percent and not number.sign.strip("+")
+    typed = one.claim.cell is None and number.value in Evidence(found, "").numbers
+    return one.kind == "unsupported" and not whole and not typed and not SETTINGS.search(one.claim.passage.text)
+
+
+def _configurations(folder: Path | None) -> dict[str, str]:
+    """Small JSON files beside the code, by path below its folder."""
+    paths = sorted(folder.rglob("*.json"))[:20] if folder is not None and folder.is_dir() else []
+    return {path.relative_to(folder).as_posix(): path.read_text(errors="replace") for path in paths
+            if folder is not None and path.is_file() and not path.is_symlink() and path.stat().st_size < 5_000}
 
 
 def _code_of(report: ForeignAudit, folder: Path) -> dict[str, str]:
@@ -235,5 +264,6 @@ def _check_code(report: ForeignAudit, files: Mapping[str, str]) -> None:
     A program that is not of our kind may keep the best of several seeds beside all of them.
     """
     python = {name: text for name, text in files.items() if name.endswith(".py")}
-    report.code = tuple(one.model_copy(update={"suspect": False}) for one in check(python) if "lab." not in one.why)
+    report.code = tuple(one.model_copy(update={"suspect": False}) for one in check(python) if "lab." not in one.why
+                        and one.kind != "best seed")
     report.code_files = len(python)
