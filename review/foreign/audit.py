@@ -16,29 +16,24 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from record.nouns.nodes import Finding
-from record.nouns.papers import AuditFacts
 from review.foreign.grades import Grade, Grader, counted
 from review.foreign.groups import grouped
 from review.foreign.internal import Inconsistency, inconsistencies
 from review.foreign.logs import read_log, read_logs
 from review.foreign.passages import claims_of, passages_of, sections_of
 from review.foreign.printed import numbers_of
-from review.foreign.provenance import Provenance, provenance_lines, reconstruct
+from review.foreign.provenance import Provenance, reconstruct
 from review.foreign.results import Results, ResultsError, Series, read_results
 from review.foreign.scripts import read_scripts
 from review.foreign.settled import claimed_settings
 from review.foreign.signs import CIRCUMSTANTIAL, FINDING, Sign, score
 from review.foreign.signs.every import signs_of
-from review.foreign.signs.evidence import Evidence
 from review.foreign.signs.in_claims import sentences_of
-from review.foreign.signs.in_numbers import SETTINGS
 from review.foreign.verdicts import CLASSES, Verdict, classify
 from review.honesty import check
 from review.judge.reader import read_paper
 
 MOST_CODE_FILES, MOST_CODE_BYTES = 500, 1_000_000
-MOST_FINDINGS = 30
-"""Of those that a judge is shown."""
 CODE = (".py", ".ipynb", ".sh", ".bash", ".yaml", ".yml", ".toml", ".cfg", ".ini")
 
 Standing = Literal["against", "not shown", "measured", "not asked"]
@@ -168,55 +163,6 @@ def _reports(results: Path | None, paper: Path) -> Iterator[tuple[str, str]]:
     for path in sorted(results.rglob("*.md"))[:50]:
         if path.is_file() and not path.is_symlink() and path.resolve() != paper.resolve() and path.stem != paper.stem:
             yield path.relative_to(results).as_posix(), path.read_text(errors="replace")[:200_000]
-
-
-async def audit_facts(path: Path, *, results: Path | None = None, code: Path | None = None,
-        log: Path | None = None) -> AuditFacts:
-    """The audit as facts for a judge: what ran, and what speaks against the paper; `log` stands outside of the results.
-
-    Raises `PaperError`, `ResultsError`.
-    """
-    if code is not None and code.is_dir() and next(code.rglob("*.py"), None) is None:
-        code = None
-    report = await audit_paper(path, results=results, code=code, log=log)
-    against = "itself, no result files were given" if results is None else f"its result files in {results.name}"
-    counts = (*report.counts.items(), *report.graded.items()) if results is not None else ()
-    findings = [
-        *(str(one) for one in report.against),
-        *(f"{one.kind} in {one.where}: {one.what}" for one in report.inconsistencies),
-        *(f"code: {one}" for one in report.code)]
-    return AuditFacts(
-        against=against, numbers=report.numbers, findings=tuple(findings[:MOST_FINDINGS]),
-        counts=(*counts, ("inconsistencies", len(report.inconsistencies)), ("Python files checked", report.code_files)),
-        more=max(0, len(findings) - MOST_FINDINGS), left_out=tuple(report.left_out[:20]),
-        provenance=tuple(_told(report)), ran=report.found.executed,
-        flagged=tuple(dict.fromkeys(one.where.rpartition(":")[0] for one in report.signs
-                                    if report.found.script(one.where.rpartition(":")[0]) is not None)))
-
-
-def _told(report: ForeignAudit) -> Iterator[str]:
-    """What ran and where numbers come from, then signs and notes, a line each."""
-    yield from provenance_lines(report.found)
-    if report.verdicts:
-        grades = report.graded
-        yield (f"numbers of the paper: {grades['measured']} stand in logs or files of programs that ran (what these "
-               f"computed is for you to see), {grades['reported']} elsewhere alone, {grades['neither']} in none")
-        for doubt, count in report.doubts[:5]:
-            yield f"of these {count} {'stands' if count == 1 else 'stand'} {doubt}"
-        if missing := [f"{one.claim.number.text} ({one.claim.where})" for one in report.verdicts if _is_missed(one,
-                report.found)]:
-            yield f"in no result file: {', '.join(missing[:10])}"
-    yield from report.settings
-    for one in report.signs:
-        yield ("" if one.is_finding else "note, ") + f"{one.kind}: {one}"
-
-
-def _is_missed(one: Verdict, found: Provenance) -> bool:
-    """Whether a number would stand in a result file: no size, count or year, and no setting of a table or of code."""
-    number = one.claim.number
-    whole = "." not in number.text and not number.percent and not number.sign.strip("+")
-    typed = one.claim.cell is None and number.value in Evidence(found, "").numbers
-    return one.kind == "unsupported" and not whole and not typed and not SETTINGS.search(one.claim.passage.text)
 
 
 def _configurations(folder: Path | None) -> dict[str, str]:

@@ -79,11 +79,13 @@ class Provenance:
 
     def is_known(self, line: LogLine) -> bool:
         """Whether code would be known to print a line: it is of no library, and has words that stand in no code where
-        these print what cannot be told."""
+        this prints what cannot be told: one beside a number, otherwise more than a quarter."""
         if not line.text.strip() or OF_LIBRARIES.search(line.text):
             return False
-        words = words_of_line(line.message)
-        return not self.freely or len(words & self.vocabulary) < .75 * len(words)
+        words, said = words_of_line(line.message), words_of_line(re.sub(r"[=:]\s*\S+", "", line.message))
+        numbered = re.search(r"\d\.\d", line.message) is not None
+        return not self.freely or len(words & self.vocabulary) < .75 * len(words) or (
+            numbered and not said <= self.vocabulary)
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
@@ -161,6 +163,8 @@ def provenance_lines(found: Provenance) -> Iterator[str]:
     by_state: dict[str, list[str]] = {}
     writing = {path for writers in found.writers.values() for path in writers}
     for path, how in found.ran.items():
+        if not path.endswith((".py", ".ipynb", ".sh", ".bash")):
+            continue
         how = "writes" if how == "unknown" and path in writing else how
         by_state.setdefault(how, []).append(path + (f" ({found.shown_by[path]})" if path in found.shown_by else ""))
     for how, text in _SAID.items():

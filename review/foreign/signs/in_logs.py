@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from review.foreign.logs import Log, LogLine
 from review.foreign.provenance import OF_LIBRARIES, Provenance
 from review.foreign.scopes import SCORE
-from review.foreign.scripts import words_of_line
 from review.foreign.signs.in_stamps import line_sign, of_stamps
 from review.foreign.signs.sign import CONCLUSIVE, NOTE, Sign
 
@@ -91,19 +90,17 @@ def _without_program(found: Provenance) -> Iterator[Sign]:
     if not readable or any(one.tree is None and one.path.endswith(".py") for one in found.scripts):
         return
     told = [one for one in found.sources if one.line.text.strip() and not OF_LIBRARIES.search(one.line.text)]
-    freely, vocabulary = found.freely, found.vocabulary
     own = [bool(one.templates) or not found.is_known(one.line) for one in told]
-    strange = [one for one, there in zip(told, own, strict=True) if not there and _NUMBERED.search(one.line.message)
-               and not freely]
-    strange += [one for one in told if freely and not one.templates and re.search(r"\d\.\d", one.line.message)
-                and words_of_line(re.sub(r"[=:]\s*\S+", "", one.line.message)) - vocabulary]
+    numbers = re.compile(r"\d\.\d") if found.freely else _NUMBERED
+    strange = [one for one, there in zip(told, own, strict=True) if not there and numbers.search(one.line.message)]
     matched, of = sum(own), len(told)
     if of >= 8 and matched < .15 * of and sum(len(one.templates) for one in readable) >= 2:
         first = next(one for one, there in zip(told, own, strict=True) if not there)
-        yield line_sign("line of no program", f"of {of} lines of the logs the code can print {matched}", first.log,
-                    first.line, CONCLUSIVE)
+        what = f"of {of} lines of the logs the code can print {matched} at most"
+        yield line_sign("line of no program", what, first.log, first.line, CONCLUSIVE)
     elif strange:
-        what = f"no code prints this, nor {len(strange) - 1} other lines with numbers; {matched} of {of} are the code's"
+        what = (f"no code prints this, nor {len(strange) - 1} other lines with numbers; {matched} of {of} may be the "
+                "code's")
         weight = CONCLUSIVE if len(strange) > 2 else NOTE
         yield line_sign("line of no program", what, strange[0].log, strange[0].line, weight)
 
