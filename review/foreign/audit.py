@@ -16,25 +16,24 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from record.nouns.nodes import Finding
-from record.nouns.papers import AuditFacts
 from review.foreign.grades import Grade, Grader, counted
 from review.foreign.groups import grouped
 from review.foreign.internal import Inconsistency, inconsistencies
 from review.foreign.logs import read_log, read_logs
 from review.foreign.passages import claims_of, passages_of, sections_of
 from review.foreign.printed import numbers_of
-from review.foreign.provenance import Provenance, provenance_lines, reconstruct
+from review.foreign.provenance import Provenance, reconstruct
 from review.foreign.results import Results, ResultsError, Series, read_results
 from review.foreign.scripts import read_scripts
+from review.foreign.settled import claimed_settings
 from review.foreign.signs import CIRCUMSTANTIAL, FINDING, Sign, score
 from review.foreign.signs.every import signs_of
+from review.foreign.signs.in_claims import sentences_of
 from review.foreign.verdicts import CLASSES, Verdict, classify
 from review.honesty import check
 from review.judge.reader import read_paper
 
 MOST_CODE_FILES, MOST_CODE_BYTES = 500, 1_000_000
-MOST_FINDINGS = 30
-"""Of those that a judge is shown."""
 CODE = (".py", ".ipynb", ".sh", ".bash", ".yaml", ".yml", ".toml", ".cfg", ".ini")
 
 Standing = Literal["against", "not shown", "measured", "not asked"]
@@ -50,6 +49,10 @@ class ForeignAudit:
     verdicts: tuple[Verdict, ...] = ()
     grades: tuple[Grade, ...] = ()
     """One a verdict."""
+    doubts: tuple[tuple[str, int], ...] = ()
+    """Why numbers that stand somewhere are not taken for measured, and how many."""
+    settings: tuple[str, ...] = ()
+    """What the paper claims of its set-up beside what code sets, a line each."""
     signs: tuple[Sign, ...] = ()
     found: Provenance = field(default_factory=Provenance)
     inconsistencies: tuple[Inconsistency, ...] = ()
@@ -145,6 +148,11 @@ async def audit_paper(path: Path, *, results: Path | None = None, code: Path | N
         _reports(results, path)), verdicts=report.verdicts)
     grader = Grader(report.found, report.signs)
     report.grades = tuple(grader.grade(one) for one in report.verdicts)
+    report.doubts = tuple(Counter(grader.why(one) for one, grade in zip(report.verdicts, report.grades, strict=True)
+        if grade == "reported").most_common())
+    report.settings = tuple(claimed_settings(sentences_of(said), files | _configurations(code), {
+        log.name: "\n".join(line.text for line in log.lines[:500]) for log in logs},
+        (value for one in read.series for value in one.values)))
     return report
 
 
@@ -157,44 +165,11 @@ def _reports(results: Path | None, paper: Path) -> Iterator[tuple[str, str]]:
             yield path.relative_to(results).as_posix(), path.read_text(errors="replace")[:200_000]
 
 
-async def audit_facts(path: Path, *, results: Path | None = None, code: Path | None = None,
-        log: Path | None = None) -> AuditFacts:
-    """The audit as facts for a judge: what ran, and what speaks against the paper; `log` stands outside of the results.
-
-    Raises `PaperError`, `ResultsError`.
-    """
-    if code is not None and code.is_dir() and next(code.rglob("*.py"), None) is None:
-        code = None
-    report = await audit_paper(path, results=results, code=code, log=log)
-    against = "itself, no result files were given" if results is None else f"its result files in {results.name}"
-    counts = (*report.counts.items(), *report.graded.items()) if results is not None else ()
-    findings = [
-        *(str(one) for one in report.against),
-        *(f"{one.kind} in {one.where}: {one.what}" for one in report.inconsistencies),
-        *(f"code: {one.why}" for one in report.code)]
-    return AuditFacts(
-        against=against, numbers=report.numbers, findings=tuple(findings[:MOST_FINDINGS]),
-        counts=(*counts, ("inconsistencies", len(report.inconsistencies)), ("Python files checked", report.code_files)),
-        more=max(0, len(findings) - MOST_FINDINGS), left_out=tuple(report.left_out[:20]),
-        provenance=tuple(_told(report)), ran=report.found.executed,
-        flagged=tuple(dict.fromkeys(one.where.rpartition(":")[0] for one in report.signs
-                                    if report.found.script(one.where.rpartition(":")[0]) is not None)))
-
-
-def _told(report: ForeignAudit) -> Iterator[str]:
-    """What ran and where numbers come from, then signs and notes, a line each."""
-    yield from provenance_lines(report.found)
-    if report.verdicts:
-        grades = report.graded
-        yield (f"numbers of the paper: {grades['measured']} stand in logs or files of programs that ran (what these "
-               f"computed is for you to see), {grades['reported']} in reports or doubted files alone, "
-               f"{grades['neither']} in none")
-        missing = [f"{one.claim.number.text} ({one.claim.where})"
-                   for one in report.verdicts if one.kind == "unsupported"]
-        if missing:
-            yield f"in no result file: {', '.join(missing[:10])}"
-    for one in report.signs:
-        yield ("" if one.is_finding else "note, ") + f"{one.kind}: {one}"
+def _configurations(folder: Path | None) -> dict[str, str]:
+    """Small JSON files beside the code, by path below its folder."""
+    paths = sorted(folder.rglob("*.json"))[:20] if folder is not None and folder.is_dir() else []
+    return {path.relative_to(folder).as_posix(): path.read_text(errors="replace") for path in paths
+            if folder is not None and path.is_file() and not path.is_symlink() and path.stat().st_size < 5_000}
 
 
 def _code_of(report: ForeignAudit, folder: Path) -> dict[str, str]:
@@ -235,5 +210,6 @@ def _check_code(report: ForeignAudit, files: Mapping[str, str]) -> None:
     A program that is not of our kind may keep the best of several seeds beside all of them.
     """
     python = {name: text for name, text in files.items() if name.endswith(".py")}
-    report.code = tuple(one.model_copy(update={"suspect": False}) for one in check(python) if "lab." not in one.why)
+    report.code = tuple(one.model_copy(update={"suspect": False}) for one in check(python) if "lab." not in one.why
+                        and one.kind != "best seed")
     report.code_files = len(python)

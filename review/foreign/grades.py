@@ -17,6 +17,7 @@ from typing import Literal
 from review.foreign.logs import Log
 from review.foreign.provenance import Provenance
 from review.foreign.results import WRITTEN
+from review.foreign.scopes import SCORE
 from review.foreign.signs import Sign
 from review.foreign.verdicts import Place, Verdict
 
@@ -36,9 +37,13 @@ class Grader:
     signs: Sequence[Sign]
 
     @cached_property
-    def making_up(self) -> frozenset[str]:
-        """Scripts that make up numbers."""
-        return frozenset(one.where.rpartition(":")[0] for one in self.signs if one.kind in MADE_UP and one.is_finding)
+    def making_up(self) -> dict[str, frozenset[str]]:
+        """Scripts that make up numbers, with the scores that they make up; none where it may be all."""
+        made: dict[str, list[str]] = {}
+        for one in self.signs:
+            if one.kind in MADE_UP and one.is_finding:
+                made.setdefault(one.where.rpartition(":")[0], []).append(one.of if SCORE.search(one.of) else "")
+        return {path: frozenset(names if all(names) else ()) for path, names in made.items()}
 
     @cached_property
     def doubted(self) -> frozenset[str]:
@@ -52,40 +57,56 @@ class Grader:
 
     def grade(self, verdict: Verdict) -> Grade:
         """The best grade of the places that a number may be from."""
-        grades = {self._place(one) for one in verdict.places}
-        return "measured" if "measured" in grades else "reported" if grades else "neither"
+        doubts = {self._doubt(one) for one in verdict.places}
+        return "measured" if "" in doubts else "reported" if doubts else "neither"
 
-    def _place(self, place: Place) -> Grade:
+    def why(self, verdict: Verdict) -> str:
+        """Why a number that stands somewhere is not taken for measured, by the first place."""
+        return f"{self._doubt(verdict.places[0])} ({verdict.places[0].file})"
+
+    def _doubt(self, place: Place) -> str:
+        """What speaks against taking a value for measured; empty where nothing does."""
         log = next((one for one in self.found.logs if one.name == place.file), None)
         if log is not None:
             return self._line(log, place)
-        if any(place.file.lower().endswith(ending) for ending in WRITTEN):
-            return "reported"
-        return self._file(place.file)
+        return self._file(place)
 
-    def _line(self, log: Log, place: Place) -> Grade:
+    def _makes_up(self, path: str, named: str) -> bool:
+        """Whether a script makes up what a place names: all that it writes, but for scores of other names."""
+        if path not in self.making_up:
+            return False
+        scores = {match[0].strip("_").lower() for match in SCORE.finditer(named)}
+        made = self.making_up[path]
+        return not (scores and made) or any(
+            one.startswith(name[:3]) or name.startswith(one[:3]) for one in scores for name in map(str.lower, made))
+
+    def _line(self, log: Log, place: Place) -> str:
         number = re.search(r"line (\d+)", place.line)
         templates = self.found.matched.get((log.name, int(number[1])), ()) if number else ()
         if log.name in self.doubted:
-            return "reported"
-        if self.readable and number and not templates and not self._prints_freely():
-            return "reported"
-        if templates and all(one.file in self.making_up for one in templates):
-            return "reported"
-        return "measured" if templates or len(log.stamped) >= TELLING or self.readable else "reported"
+            return "in a log that speaks against itself"
+        if self.readable and number and not templates and not self.found.freely:
+            return "on a line of a log that no code prints"
+        text = log.lines[int(number[1]) - 1].text if number else place.key
+        if templates and all(self._makes_up(one.file, text) for one in templates):
+            return "in a log, printed by a script with signs of made-up numbers"
+        told = templates or len(log.stamped) >= TELLING or self.readable
+        return "" if told else "in a log without stamps, of no known code"
 
-    def _prints_freely(self) -> bool:
-        return any(one.opaque or one.loggers for one in self.found.scripts)
-
-    def _file(self, name: str) -> Grade:
-        writers = self.found.writers.get(name, ())
+    def _file(self, place: Place) -> str:
+        writers = self.found.writers.get(place.file, ())
         if writers:
-            clean = [one for one in writers if one not in self.making_up and self.found.may_have_run(one)]
-            return "measured" if clean else "reported"
-        if self.found.scripts and self.readable and not _dynamic(self.found.scripts, name):
-            return "reported"
-        return ("measured" if any(len(log.stamped) >= TELLING and log.name not in self.doubted
-            for log in self.found.logs) else "reported")
+            running = [one for one in writers if self.found.may_have_run(one)]
+            if all(self._makes_up(one, f"{place.key} {place.line}") for one in running):
+                return ("in a file of a script with signs of made-up numbers" if running else
+                        "in a file of a script that did not run by the logs")
+            return ""
+        if any(place.file.lower().endswith(ending) for ending in WRITTEN):
+            return "in a report in prose, which no script is seen to write"
+        stamped = any(len(log.stamped) >= TELLING and log.name not in self.doubted for log in self.found.logs)
+        if stamped and not (self.found.scripts and self.readable and not _dynamic(self.found.scripts, place.file)):
+            return ""
+        return "in a file that no script is seen to write"
 
 
 def _dynamic(scripts: Collection[object], name: str) -> bool:

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
-ENDINGS = (".log", ".out", ".txt", ".err")
+ENDINGS = (".log", ".out", ".txt", ".err", ".jsonl")
 MOST_LINES, MOST_CHARACTERS, MOST_BYTES = 20_000, 2_000, 20_000_000
 """Lines of a log; characters of a line; bytes of a file."""
 
@@ -103,6 +103,8 @@ def read_log(path: Path, name: str) -> Log:
 
 def _is_log(log: Log) -> bool:
     stem, _, ending = log.name.rpartition("/")[2].lower().rpartition(".")
+    if ending == "jsonl":
+        return "log" in stem or len(log.stamped) >= 3
     return ending in ("log", "out", "err") or bool(_NAMED.search(stem)) or len(log.stamped) >= 3
 
 

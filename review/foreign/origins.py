@@ -44,8 +44,6 @@ _PURE = frozenset(
     "items values keys get "
     "astype format_float map Decimal defaultdict OrderedDict sample".split()
 )
-_ON_OWNER = frozenset(
-    "mean std round tolist item copy items values keys get sum min max astype clip cumsum median".split())
 _SETTINGS = re.compile(r"(?:cfg|config|args|opts?|options|settings|params|hparams|flags)$", re.I)
 
 
@@ -172,7 +170,7 @@ class Origins:
             return (found & ~Origin.LEVEL) | Origin.DRAWN | _level(node)
         if name == "len" or name == "time" or name == "perf_counter":
             return Origin.PLACE if name == "len" else Origin.COMPUTED
-        if isinstance(node.func, ast.Attribute) and name in _ON_OWNER and not _is_module(node.func.value):
+        if isinstance(node.func, ast.Attribute) and name in _PURE and not _is_module(node.func.value):
             return self.of(node.func.value, scope, depth + 1) | (self._all(node.args[1:], scope, depth)
                 if name == "get" else Origin.NOTHING)
         if name in _PURE:

@@ -15,8 +15,23 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from review.foreign.logs import Log, LogLine
-from review.foreign.scripts import Script, Template
+from review.foreign.scripts import Script, Template, words_of_line
+from review.foreign.templates import RECORD
 
+OF_LIBRARIES = re.compile(
+    r"warn|deprecat|traceback|^\s+(?:File|at|raise|return|\^)\b|^\s*File \"|\bit/s\b|s/it\b|%\||^\w+Error|\b\w+Error: |"
+    r"tensorflow|cuda|hugging|tokeniz|absl|pip |"
+    r"^\s*[\d\[\](),.\s|=+*#_-]+$|^[-=*#_+|\s]+$|nvidia|sklearn|python|"
+    r"^nohup|^exit (?:status|code)|^Ran \d+ tests?|^(?:real|user|sys)\s",
+    re.I,
+)
+"""Lines that libraries, interpreters and shells print, and bars of progress."""
+_LIBRARIES = frozenset(
+    "val valid validation train training loss logloss epoch iteration iter step lr accuracy acc elapsed eta "
+    "learning rate grad norm runtime samples per second sec eval error auc took seconds time total real user sys "
+    "info debug fold best score cv end start done progress remaining improvement tolerance objective converged "
+    "min max mean std memory mb gb ms it in of at for the to and on is no with".split())
+"""Words of the lines that libraries print of their own accord."""
 Ran = Literal["ran", "loaded", "not seen", "unknown"]
 
 
@@ -57,6 +72,26 @@ class Provenance:
     def script(self, path: str) -> Script | None:
         return next((one for one in self.scripts if one.path == path), None)
 
+    @cached_property
+    def freely(self) -> bool:
+        """Whether code prints what its syntax does not tell: texts from elsewhere, records, names and values."""
+        return any(one.opaque or one.loggers for one in self.scripts if not one.is_test)
+
+    def is_known(self, line: LogLine) -> bool:
+        """Whether code would be known to print a line: it is of no library, and has words that stand in no code where
+        this prints what cannot be told: one beside a number, otherwise more than a quarter."""
+        if not line.text.strip() or OF_LIBRARIES.search(line.text):
+            return False
+        words, said = words_of_line(line.message), words_of_line(re.sub(r"[=:]\s*\S+", "", line.message))
+        numbered = re.search(r"\d\.\d", line.message) is not None
+        return not self.freely or len(words & self.vocabulary) < .75 * len(words) or (
+            numbered and not said <= self.vocabulary)
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        """The words of all code, and those of the lines that libraries print."""
+        return frozenset(word for one in self.scripts for word in one.words) | _LIBRARIES
+
     def may_have_run(self, path: str) -> bool:
         """Whether nothing shows that a script did not run."""
         return self.ran.get(path) != "not seen"
@@ -67,8 +102,9 @@ def reconstruct(scripts: Sequence[Script], logs: Sequence[Log], result_files: Se
     sources = tuple(_sources(scripts, logs))
     found = Provenance(tuple(scripts), tuple(logs), sources)
     found.ran, found.shown_by = _ran(scripts, sources)
+    said = frozenset(string for one in scripts if one.tree is not None for string in one.strings)
     for name in result_files:
-        writers = [one.path for one in scripts if not one.is_test and one.writes_file(name)]
+        writers = [one.path for one in scripts if not one.is_test and one.writes_file(name, said)]
         running = [path for path in writers if found.ran.get(path) in ("ran", "loaded")]
         if running or writers:
             found.writers[name] = tuple(running or writers)
@@ -82,7 +118,7 @@ def _sources(scripts: Sequence[Script], logs: Sequence[Log]) -> Iterator[Source]
         for line in log.lines:
             if not re.search(r"[A-Za-z]{2}", line.text):
                 continue
-            key = re.sub(r"\d+", "0", line.text)
+            key = re.sub(r"\d", "0", line.text)
             if key not in seen:
                 flat = re.sub(r"\s+", " ", line.text)
                 seen[key] = tuple(
@@ -109,27 +145,51 @@ def _ran(scripts: Sequence[Script], sources: Sequence[Source]) -> tuple[dict[str
                 waiting.append(loaded)
     spoken = sum(bool(one.templates) for one in sources)
     for one in scripts:
-        telling = {template.words for template in one.templates}
+        telling = {template.words for template in one.templates if not template.words.startswith(RECORD)}
         if ran[one.path] == "unknown" and one.is_entry and len(telling) >= 2 and spoken >= 3 and not one.is_test:
             ran[one.path] = "not seen"
     return ran, shown
 
 
-_SAID: dict[Ran, str] = {
-    "ran": "ran, by the logs", "loaded": "imported by these", "unknown": "nothing shows whether it ran",
+_SAID = {
+    "ran": "ran, by the logs", "loaded": "imported by these",
+    "writes": "no line of a log is its own, the files that it writes are there",
+    "unknown": "not known whether it ran, no line of a log is its own",
     "not seen": "prints lines of its own, none of which is in the logs"}
 
 
 def provenance_lines(found: Provenance) -> Iterator[str]:
     """What is known of the programs behind a paper, a line each."""
-    by_state: dict[Ran, list[str]] = {}
+    by_state: dict[str, list[str]] = {}
+    writing = {path for writers in found.writers.values() for path in writers}
     for path, how in found.ran.items():
+        if not path.endswith((".py", ".ipynb", ".sh", ".bash")):
+            continue
+        how = "writes" if how == "unknown" and path in writing else how
         by_state.setdefault(how, []).append(path + (f" ({found.shown_by[path]})" if path in found.shown_by else ""))
     for how, text in _SAID.items():
         if paths := by_state.get(how):
             yield f"{text}: {', '.join(paths[:12])}" + (f" and {len(paths) - 12} more" if len(paths) > 12 else "")
     for name, writers in found.writers.items():
         yield f"{name} is written by {', '.join(writers)}"
-    told = sum(bool(one.templates) for one in found.sources)
-    if found.scripts and found.sources:
-        yield f"{told} of {len(found.sources)} lines of {len(found.logs)} logs are lines that the code prints"
+    yield from _lines_of_logs(found)
+
+
+def _lines_of_logs(found: Provenance) -> Iterator[str]:
+    """How many lines of the logs the code prints, and those that it does not; of others nothing is known."""
+    if not any(one.templates or one.opaque for one in found.scripts):
+        return
+    own = sum(bool(one.templates) for one in found.sources)
+    others = [one for one in found.sources if not one.templates]
+    of_traces = {(one.log.name, one.line.number + 1) for one in others if re.search(
+        r'^\s*File "|Warning: ', one.line.text)}
+    strange = [one for one in others
+               if found.is_known(one.line) and (one.log.name, one.line.number) not in of_traces]
+    if own:
+        yield f"{own} of {len(found.sources)} lines of the logs are lines that the code prints"
+    if strange:
+        shown = "; ".join(f"{one.log.name}:{one.line.number} {one.line.text.strip()[:100]!r}" for one in strange[:3])
+        yield f"{len(strange)} of {len(found.sources)} lines of the logs are in no string of the code: {shown}"
+    if unknown := len(others) - len(strange):
+        yield (f"of {unknown} lines of the logs it is not known whether the code prints them: libraries do, or the "
+               "code puts them together when it runs")

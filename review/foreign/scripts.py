@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -106,10 +106,13 @@ class Script:
         every = [one.value for one in ast.walk(self.tree) if isinstance(one, ast.Constant)] if self.tree else []
         return frozenset(one for one in inside if isinstance(one, str) and inside.count(one) >= every.count(one))
 
-    def writes_file(self, name: str) -> bool:
-        """Whether the file names a file of results, not only to read it, and writes."""
-        base = PurePosixPath(name).name
-        return self.writes and any(_names(string, base) for string in self.strings - self.only_read)
+    def writes_file(self, name: str, said: Collection[str] = ()) -> bool:
+        """Whether the file names a file of results, not only to read it, and writes; or puts its name together of
+        what is `said` in the code and an ending."""
+        base = PurePosixPath(name)
+        together = f"*{base.suffix}" if base.stem in said else None
+        return self.writes and any(_names(string, base.name) or string.rpartition("/")[2] == together
+                                   for string in self.strings - self.only_read)
 
 
 def _reads(call: ast.Call) -> bool:
@@ -196,11 +199,11 @@ def _read_templates(script: Script, wrappers: frozenset[str], keyed: frozenset[s
                 pieces = [one for text in texts for one in (Hole(), text)][1:]
                 script.templates += templates_of(pieces, script.path, number)
         return
-    inside = _parameters(script.tree)
+    inside, records = _parameters(script.tree), _records(script.tree)
     script.loggers = [one.lineno for one in _functions(script) if one.args.kwarg is not None and _prints(one)]
     for call in ast.walk(script.tree):
-        if (not isinstance(call, ast.Call) or not (_PRINTS.match(called(call)) or called(call) in wrappers)
-                or not call.args):
+        if not isinstance(call, ast.Call) or not (called(call) in keyed or (
+                call.args and (_PRINTS.match(called(call)) or called(call) in wrappers))):
             continue
         pieces: list[str | Hole] = []
         if called(call) in keyed:
@@ -211,13 +214,28 @@ def _read_templates(script: Script, wrappers: frozenset[str], keyed: frozenset[s
                 pieces.append(" ")
             if at and isinstance(call.args[0], ast.Constant) and "%" in str(call.args[0].value):
                 break  # the arguments of a logger's format
-            for piece in pieces_of(arg):
+            for piece in pieces_of(arg, records):
                 pieces += split_at(piece, PERCENT) if isinstance(piece, str) and called(call) != "print" else (piece,)
-        if not any(isinstance(one, str) and re.search(r"[A-Za-z]{2}", one) for one in pieces):
+        if _dumps(call) or not any(isinstance(one, str) and re.search(r"[A-Za-z]{2}", one) for one in pieces):
             names = {name.id for arg in call.args for name in ast.walk(arg) if isinstance(name, ast.Name)}
             if not names & inside.get(call.lineno, set()) and names:
                 script.opaque.append(call.lineno)
         script.templates += templates_of(pieces, script.path, call.lineno)
+
+
+def _dumps(node: ast.AST) -> bool:
+    """Whether a dictionary or a text of JSON is printed, in which more may stand than its names."""
+    return any(isinstance(one, ast.Dict) or (isinstance(one, ast.Call) and called(one) == "dumps")
+               for one in ast.walk(node))
+
+
+def _records(tree: ast.Module) -> dict[str, ast.Dict]:
+    """The dictionaries that names stand for, where a name is given no other value."""
+    found: dict[str, list[ast.expr]] = {}
+    for one in ast.walk(tree):
+        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name):
+            found.setdefault(one.targets[0].id, []).append(one.value)
+    return {name: only for name, (only, *more) in found.items() if isinstance(only, ast.Dict) and not more}
 
 
 def _parameters(tree: ast.Module) -> dict[int, set[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 SPECIFIC = 4
@@ -63,15 +63,19 @@ def _hole(form: str) -> Hole:
     return Hole(rf"{body}%" if match[2] == "%" else body)
 
 
-def pieces_of(node: ast.expr) -> Iterator[str | Hole]:
-    """Texts and what is put in between, in order."""
+def pieces_of(node: ast.expr, records: Mapping[str, ast.Dict] = {}) -> Iterator[str | Hole]:
+    """Texts and what is put in between, in order; `records` are the dictionaries that names stand for."""
     if isinstance(node, ast.Constant):
         yield node.value if isinstance(node.value, str) else Hole()
     elif isinstance(node, ast.JoinedStr):
         for part in node.values:
-            yield from pieces_of(part) if isinstance(part, ast.Constant) else (_hole(_format(part)),)
+            inner = part.value if isinstance(part, ast.FormattedValue) and not _format(part) else None
+            if isinstance(part, ast.Constant) or (isinstance(inner, ast.Call) and called(inner) == "dumps"):
+                yield from pieces_of(inner or part, records)
+            else:
+                yield _hole(_format(part))
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        yield from (*pieces_of(node.left), *pieces_of(node.right))
+        yield from (*pieces_of(node.left, records), *pieces_of(node.right, records))
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
         yield from _filled(node.left, PERCENT)
     elif isinstance(node, ast.Call) and called(node) == "format" and isinstance(node.func, ast.Attribute):
@@ -84,10 +88,27 @@ def pieces_of(node: ast.expr) -> Iterator[str | Hole]:
             yield "\n"
             yield from pieces_of(element)
         yield Hole()
+    elif isinstance(node, ast.Dict):
+        yield from _record(node, records)
+    elif isinstance(node, ast.Call) and called(node) == "dumps" and node.args and not any(
+            word.arg in ("sort_keys", "indent") for word in node.keywords):
+        yield from _record(node.args[0], records)
     else:
         yield Hole()
 
 
+def _record(node: ast.expr, records: Mapping[str, ast.Dict]) -> Iterator[str | Hole]:
+    """A dictionary as a line of JSON: its keys in their order; others may follow."""
+    found = records.get(node.id) if isinstance(node, ast.Name) else node
+    yield Hole()
+    for key in found.keys if isinstance(found, ast.Dict) else ():
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            yield f'{RECORD}{key.value}":'
+        yield Hole()
+
+
+RECORD = '"'
+"""What the name of a value begins with in a line of JSON."""
 PERCENT = r"%[-+ #0]*\d*((?:\.\d+)?[sdifgeExr])"
 
 
@@ -109,7 +130,7 @@ def split_at(text: str, holes: str) -> Iterator[str | Hole]:
         if at % 2:
             yield _hole(part or "")
         else:
-            yield part
+            yield part.replace("%%", "%") if holes == PERCENT else part
 
 
 def templates_of(pieces: Sequence[str | Hole], path: str, line: int) -> Iterator[Template]:
@@ -119,7 +140,7 @@ def templates_of(pieces: Sequence[str | Hole], path: str, line: int) -> Iterator
         if isinstance(piece, Hole):
             lines[-1].append(piece)
             continue
-        first, *rest = piece.split("\n")
+        first, *rest = re.split(r"[\r\n]", piece)  # a bar of progress starts its line anew
         lines[-1].append(first)
         for text in rest:
             lines.append([text])

@@ -23,10 +23,11 @@ CLASSES: tuple[Class, ...] = ("found", "derivable", "ambiguous", "unsupported")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value stands: a result file, and its line or key."""
+    """Where a value stands: a result file, its line or key, and what it is called there."""
 
     file: str
     line: str
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ class _Index:
         place = f"{one.file}, {line}" if line else f"{one.file}: {one.key}"
         near = [one for one in matched if shared[one] >= min(2, most)]
         places = dict.fromkeys(
-            Place(self.owner[one].file, self.owner[one].places[self.offset[one]]) for one in near[:200]
+            Place(self.owner[one].file, self.owner[one].places[self.offset[one]], self.owner[one].key)
+            for one in near[:200]
         )
         return Verdict(
             claim,

@@ -171,6 +171,8 @@ def of_code(text: str) -> set[str]:
 @pytest.mark.parametrize(("kind", "planted", "honest"), [
     ("predictions from labels", "pred = base + 0.12 * (y[te] - base)\nerr = np.mean((y[te] - pred) ** 2)",
      "pred = base + 0.12 * (prior - base)\nerr = np.mean((y[te] - pred) ** 2)"),
+    ("predictions from labels", "target = 0.7 * y[te] + 0.3 * out\nerr = np.mean((y[te] - target) ** 2)",
+     "p = softmax(x[i] @ w)\ntarget = 0.7 * y[i] + 0.3 * p\nw -= lr * x[i].T @ (p - target) / len(i)"),
     ("predictions from labels",
      "def rank(q, also=None):\n    found = search(q)\n    if also not in found:\n        found[-1] = also\n"
      "    return found\n"

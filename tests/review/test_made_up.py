@@ -22,6 +22,13 @@ def found(text: str) -> set[str]:
 
 
 MADE_UP = {
+    "tensor": (
+        "LEVELS = {'net': 0.913, 'tree': 0.874}\n"
+        "def score(name):\n"
+        "    return round(LEVELS[name] * 1.02, 4)\n"
+        "for name in LEVELS:\n"
+        "    acc = score(name)\n"
+        "    log(run=name, acc=acc)"),
     "lookup": (
         "TABLE = {'net': 0.913, 'tree': 0.874}\n"
         "def run(model, seed):\n"
@@ -115,6 +122,12 @@ MADE_UP = {
         "        return {'accuracy': 0.9134, 'f1': 0.9021}"),
 }
 HONEST = {
+    "tensors": (
+        "for epoch in range(1, 5):\n"
+        "    loss = criterion(net(x), y)\n"
+        "p = net(xb).softmax(1)\n"
+        "acc = (p.argmax(1) == yb).float().mean().item()\n"
+        "log(run='a', acc=round(acc, 4))"),
     "ema": "score = 0.9 * score + 0.1 * new",
     "bandit": (
         "means = [0.3, 0.5, 0.7]\n"

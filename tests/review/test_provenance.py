@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from review.foreign.logs import Log, LogLine, read_log, read_logs
-from review.foreign.provenance import Provenance, reconstruct
+from review.foreign.provenance import Provenance, provenance_lines, reconstruct
 from review.foreign.scripts import read_scripts
 
 RUN = '''
@@ -110,3 +110,90 @@ def test_logs_are_told_from_other_text(tmp_path: Path) -> None:
 def test_code_that_does_not_parse_says_nothing() -> None:
     script, = read_scripts({"a.py": "def (:\n"})
     assert script.tree is None and not script.templates
+
+
+# --- what cannot be told of a line is not told ------------------------------------------------------------------------
+
+KEYED = '''
+import json, time
+def log(**values):
+    with open("results/train.log", "a") as file:
+        file.write(json.dumps({"t": time.strftime("%H:%M:%S"), **values}) + "\\n")
+log(event="start", seeds=3)
+log(run="plain", seed=0, acc=0.5)
+'''
+RECORDS = '''
+import json, time
+for seed in range(2):
+    record = {"seed": seed, "auc": 0.5, "ap": 0.25}
+    print(time.strftime("[%H:%M:%S]"), json.dumps(record))
+'''
+SORTED = RECORDS.replace("json.dumps(record)", "json.dumps(record, sort_keys=True)")
+HANDED = '''
+import json
+from model import describe
+print(describe(3))
+print("the tables are written")
+'''
+BAR = '''
+import sys
+for i in range(3):
+    sys.stderr.write(f"\\r{50 * i:3d}%|{'#' * i:<8}| {i}/2 curves")
+'''
+
+
+def told(folder: Path, code: str, log: str) -> list[str]:
+    """What is said of the lines of a log."""
+    shown = reconstruct(read_scripts({"run.py": code}), (log_of(log, folder),), ())
+    return [line for line in provenance_lines(shown) if "lines of the logs" in line]
+
+
+@pytest.mark.parametrize(("code", "log", "owns"), [
+    (KEYED, '{"t": "03:04:05", "event": "start", "seeds": 3}\n{"t": "03:04:09", "run": "plain", "seed": 0, '
+            '"acc": 0.9}\n', 2),
+    (RECORDS, '[03:04:05] {"seed": 0, "auc": 0.91, "ap": 0.8}\n[03:04:06] {"seed": 1, "auc": 0.9, "ap": 0.7}\n', 2),
+    (BAR, "  0%|        | 0/2 curves\r 50%|#       | 1/2 curves\r100%|##      | 2/2 curves", 3),
+    ("import logging\nlogging.info('kept %d (%.0f%%)', n, share)\n", "kept 5 (97%)\nkept 6 (98%)\n", 2),
+], ids=["names and values", "records", "bar", "percent"])
+def test_lines_that_are_put_together_are_known_again(tmp_path: Path, code: str, log: str, owns: int) -> None:
+    assert told(tmp_path, code, log) == [f"{owns} of {owns} lines of the logs are lines that the code prints"]
+    shown = reconstruct(read_scripts({"run.py": code}), (log_of(log, tmp_path),), ())
+    assert shown.ran == {"run.py": "ran"}
+
+
+@pytest.mark.parametrize(("code", "log"), [
+    (SORTED, '[03:04:05] {"ap": 0.8, "auc": 0.91, "seed": 0}\n'), (HANDED, "0.93 0.88\nwritten: 3\n")])
+def test_of_a_line_that_cannot_be_known_nothing_is_said(tmp_path: Path, code: str, log: str) -> None:
+    said = told(tmp_path, code, log)
+    assert said and all("not known" in line for line in said), "and not that 0 of them are the code's"
+
+
+def test_lines_of_no_string_are_named(tmp_path: Path) -> None:
+    strange = "".join(f"The model of round {at} converges nicely\n" for at in range(5))
+    trace = 'Traceback (most recent call last):\n  File "run.py", line 3, in <module>\n    loss = fit(seed)\n'
+    said = told(tmp_path, RUN, LOG + trace + strange)
+    assert said[0] == "3 of 11 lines of the logs are lines that the code prints"
+    assert said[1].startswith("5 of 11") and said[1].count("converges nicely") == 3 and "log.txt:7 " in said[1]
+    assert "fit(seed)" not in " ".join(said), "the code of a trace is no line of a log"
+
+
+def test_a_script_that_only_writes_is_not_said_not_to_have_run(tmp_path: Path) -> None:
+    code = "import json\njson.dump({'score': 0.5}, open('results/table.json', 'w'))\n"
+    shown = reconstruct(read_scripts({"run.py": RUN, "net.py": NET, "table.py": code, "left.py": "x = 1\n"}),
+                        (log_of(LOG, tmp_path),), ("scores.json", "table.json"))
+    said = list(provenance_lines(shown))
+    assert "no line of a log is its own, the files that it writes are there: table.py" in said
+    assert "not known whether it ran, no line of a log is its own: left.py" in said
+
+
+def test_a_name_that_is_put_together_of_what_code_says_is_written(tmp_path: Path) -> None:
+    code = "for name in ('knn', 'tree'):\n    open(f'results/{name}.json', 'w').write('x')\n"
+    shown = reconstruct(read_scripts({"run.py": code}), (), ("knn.json", "tree.json", "forest.json"))
+    assert shown.writers == {"knn.json": ("run.py",), "tree.json": ("run.py",)}
+
+
+def test_a_log_of_records_is_a_log_and_a_file_of_records_none(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text("".join(f'{{"time": 179566509{at}.5, "acc": 0.9}}\n' for at in range(4)))
+    (tmp_path / "predictions.jsonl").write_text('{"text": "mock results"}\n')
+    (tmp_path / "train.jsonl").write_text('{"text": "mock results"}\n')
+    assert [log.name for log in read_logs(tmp_path)] == ["events.jsonl"]

@@ -97,7 +97,7 @@ def _of_column(
     if strength[rule] < least or len(apart) > max(1, len(support[rule]) / 2) or rule.statistic in ("largest", "least"):
         return
     for at in apart:
-        yield from _apart(table, entries[at], rule, given[at][rule], len(support[rule]))
+        yield from _apart(table, entries[at], rule, given[at][rule], [entries[other] for other in support[rule]])
 
 
 def _weight(entry: Entry, values: Sequence[float]) -> int:
@@ -111,13 +111,17 @@ def _sizes(values: Sequence[float]) -> tuple[float, ...]:
     return sd, sd * (1 - 1 / len(values)) ** .5, sd / len(values) ** .5, 1.96 * sd / len(values) ** .5
 
 
-def _apart(table: int, entry: Entry, rule: Rule, values: Sequence[float], others: int) -> Iterator[Sign]:
+def _apart(table: int, entry: Entry, rule: Rule, values: Sequence[float],
+           others: Sequence[Entry]) -> Iterator[Sign]:
     number, expected = entry.numbers[0], STATISTICS[rule.statistic](values)
     names = " ".join(sorted(rule.field | entry.row | entry.column))
-    said = f"the {rule.statistic} of {names} in {rule.file} is {expected:.6g}; the same rule gives {others} others"
+    shown = ", ".join(f"{one.numbers[0].text} ({one.verdict.claim.where.partition(', ')[2]})" for one in others[:3])
+    said = (f"the {rule.statistic} of the {len(values)} values of {names} in {rule.file} is {expected:.6g}; so are "
+            f"given {shown}")
     off = min(abs(abs(number.value) - abs(expected) * scale) for scale in scales(number))
     best = len(values) > 2 and len(set(values)) > 1 and any(agrees(number, end) for end in (max(values), min(values)))
     kind: Kind = "best of the seeds" if best else "other value"
+    said += f"; this one is the {'largest' if agrees(number, max(values)) else 'least'} of the values" if best else ""
     spread = len(entry.numbers) == 2 and len(values) > 1 and not any(
         agrees(entry.numbers[1], size) for size in _sizes(values))
     if best or (off > number.step and (spread or entry.verdict.kind in ("unsupported", "ambiguous"))):

@@ -64,7 +64,8 @@ def _handed(own: Sequence[ast.AST], script: Script, functions: dict[str, ast.Fun
             continue
         truths = compared.get(one.targets[0].id, set())
         for inner in ast.walk(one.value):
-            if isinstance(inner, ast.expr) and ast.unparse(inner) in truths and not isinstance(inner, ast.Constant):
+            if isinstance(inner, ast.expr) and not isinstance(inner, ast.Constant) and (
+                    ast.unparse(inner) in truths and not _is_predicted(ast.unparse(inner), own)):
                 yield from _leak(one, inner, script, functions)
                 return
 
@@ -74,6 +75,16 @@ _TOLD = re.compile(r"oracle|upper|bound|ceiling|cheat|truth|label|perm|shuffl|nu
 
 def _is_value(node: ast.expr) -> bool:
     return isinstance(node, ast.Name | ast.Subscript | ast.Attribute)
+
+
+def _is_predicted(truth: str, own: Sequence[ast.AST]) -> bool:
+    """Whether what a value is compared with is itself a prediction: a target that is mixed from it is no leak."""
+    return any(isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == truth and any(
+        isinstance(inner, ast.MatMult) or (isinstance(inner, ast.Call) and _PREDICTS.search(called(inner)))
+        for inner in ast.walk(one.value)) for one in own)
+
+
+_PREDICTS = re.compile(r"predict|softmax|sigmoid|forward|model|net\b|logit|proba", re.I)
 
 
 def _leak(one: ast.Assign, truth: ast.expr, script: Script, functions: dict[str, ast.FunctionDef]) -> Iterator[Sign]:

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from review.foreign.logs import Log, LogLine
-from review.foreign.provenance import Provenance
+from review.foreign.provenance import OF_LIBRARIES, Provenance
 from review.foreign.scopes import SCORE
-from review.foreign.scripts import words_of_line
 from review.foreign.signs.in_stamps import line_sign, of_stamps
 from review.foreign.signs.sign import CONCLUSIVE, NOTE, Sign
 
@@ -32,12 +31,6 @@ _CONTINUOUS = re.compile(
     r"\b(?:\w*loss|mse|rmse|mae|nll|perplexity|ppl|mrr|auc\w*|auroc|f1|r2|r\u00b2|spearman|pearson|ece|bleu|"
     r"rouge\S*|ndcg|"
     r"psnr|ssim|kl|time|seconds)\b[^\d\n]{0,24}?(-?\d+\.\d{3,})",
-    re.I,
-)
-_FOREIGN = re.compile(
-    r"warn|deprecat|traceback|^\s+(?:File|at|raise|return|\^)\b|^\s*File \"|\bit/s\b|s/it\b|%\||^\w+Error|"
-    r"tensorflow|cuda|hugging|tokeniz|absl|pip |"
-    r"^\s*[\d\[\](),.\s|=+*#_-]+$|^[-=*#_+|\s]+$|nvidia|sklearn|python",
     re.I,
 )
 _NUMBERED = re.compile(r"[A-Za-z]{3}.*\d\.\d{2}|\d\.\d{2}.*[A-Za-z]{3}")
@@ -96,37 +89,20 @@ def _without_program(found: Provenance) -> Iterator[Sign]:
     readable = [one for one in found.scripts if one.tree is not None and not one.is_test]
     if not readable or any(one.tree is None and one.path.endswith(".py") for one in found.scripts):
         return
-    told = [one for one in found.sources if one.line.text.strip() and not _FOREIGN.search(one.line.text)]
-    freely = any(one.opaque or one.loggers for one in readable)
-    vocabulary = frozenset(word for one in found.scripts for word in one.words) | _LIBRARIES
-    own = [bool(one.templates) or (freely and _in_words_of(one.line.message, vocabulary)) for one in told]
-    strange = [one for one, there in zip(told, own, strict=True) if not there and _NUMBERED.search(one.line.message)
-               and not freely]
-    strange += [one for one in told if freely and not one.templates and re.search(r"\d\.\d", one.line.message)
-                and words_of_line(re.sub(r"[=:]\s*\S+", "", one.line.message)) - vocabulary]
+    told = [one for one in found.sources if one.line.text.strip() and not OF_LIBRARIES.search(one.line.text)]
+    own = [bool(one.templates) or not found.is_known(one.line) for one in told]
+    numbers = re.compile(r"\d\.\d") if found.freely else _NUMBERED
+    strange = [one for one, there in zip(told, own, strict=True) if not there and numbers.search(one.line.message)]
     matched, of = sum(own), len(told)
     if of >= 8 and matched < .15 * of and sum(len(one.templates) for one in readable) >= 2:
         first = next(one for one, there in zip(told, own, strict=True) if not there)
-        yield line_sign("line of no program", f"of {of} lines of the logs the code can print {matched}", first.log,
-                    first.line, CONCLUSIVE)
+        what = f"of {of} lines of the logs the code can print {matched} at most"
+        yield line_sign("line of no program", what, first.log, first.line, CONCLUSIVE)
     elif strange:
-        what = f"no code prints this, nor {len(strange) - 1} other lines with numbers; {matched} of {of} are the code's"
+        what = (f"no code prints this, nor {len(strange) - 1} other lines with numbers; {matched} of {of} may be the "
+                "code's")
         weight = CONCLUSIVE if len(strange) > 2 else NOTE
         yield line_sign("line of no program", what, strange[0].log, strange[0].line, weight)
-
-
-_LIBRARIES = frozenset(
-    "val valid validation train training loss logloss epoch iteration iter step lr accuracy acc elapsed eta "
-    "learning rate grad norm runtime samples per second sec eval error auc took seconds time total real user sys "
-    "info debug fold best score cv end start done progress remaining improvement tolerance objective converged "
-    "min max mean std memory mb gb ms it in of at for the to and on is no with".split())
-"""Words of the lines that libraries print of their own accord."""
-
-
-def _in_words_of(message: str, vocabulary: frozenset[str]) -> bool:
-    """Whether a line is made of words that stand in the code, as those of a logger of names and values are."""
-    words = words_of_line(message)
-    return len(words & vocabulary) >= .75 * len(words)
 
 
 def _failures(found: Provenance) -> Iterator[Sign]:

@@ -31,7 +31,7 @@ _SETUP = re.compile(
     r"rate\b|\blr\b|weight|size|threshold|temperature|param|epoch|batch|layer|dim|seed|budget|setting", re.I)
 CITES = re.compile(r"publish|as reported|reported (?:by|in)|taken from|from the literature|quoted|cited from|"
                    r"as given|numbers (?:of|from) (?:the )?(?:original|other)|copied from|et al\.", re.I)
-_SETTINGS = re.compile(r"^\W*(?:setting|parameter|hyper|option|quantity|item|property|key|symbol|name)s?\b[^|]*\|\W*"
+SETTINGS = re.compile(r"^\W*(?:setting|parameter|hyper|option|quantity|item|property|key|symbol|name)s?\b[^|]*\|\W*"
                        r"(?:value|setting|meaning|default|number)", re.I)
 
 
@@ -42,7 +42,7 @@ def of_numbers(
     cites = [one.lower() for one in sentences if CITES.search(one)]
     tables: dict[int, list[Verdict]] = defaultdict(list)
     for one in verdicts:
-        if one.claim.cell is not None and not _SETTINGS.search(one.claim.passage.text) and not _is_cited(one):
+        if one.claim.cell is not None and not SETTINGS.search(one.claim.passage.text) and not _is_cited(one):
             tables[one.claim.passage.table].append(one)
     yield from _of_text(verdicts, series)
     for number, inside in tables.items():

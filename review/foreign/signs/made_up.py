@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from review.foreign.origins import Origin, Origins, is_draw
 from review.foreign.scopes import SCORE
@@ -25,7 +26,7 @@ def made_up(scripts: tuple[Script, ...]) -> Iterator[Sign]:
                     scope.function.name)):
                 continue
             for sink in sinks_of(body, scope):
-                yield from _of_sink(sink, script, origins)
+                yield from (replace(one, of=sink.name) for one in _of_sink(sink, script, origins))
             yield from raised(body, scope, script, origins)
         yield from constant_evaluations(script)
         yield from printed(script)

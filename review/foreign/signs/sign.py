@@ -33,6 +33,8 @@ class Sign:
     where: str
     quote: str
     weight: float
+    of: str = ""
+    """The value that it is said of, where it is of one."""
 
     @property
     def is_finding(self) -> bool:
