@@ -99,13 +99,30 @@ def fallback(node: ast.If, loaded: set[str], functions: Mapping[str, ast.Functio
 
 
 def either_way(node: ast.IfExp, functions: Mapping[str, ast.FunctionDef], lines: Lines) -> Iterable[Finding]:
-    """`data if it is there else generated`, either way round."""
+    """`data if it is there else generated`, either way round: what is there is read, or is what the test asks for.
+
+    What is made of the data itself, such as a row with noise on it, is no stand-in.
+    """
     if not PRESENT.search(ast.unparse(node.test)):
         return
     for made, other in ((node.body, node.orelse), (node.orelse, node.body)):
-        draws = any(DRAWS.search(name) for name in calls_in([made], functions))
-        if draws and not any(DRAWS.search(name) for name in calls_in([other], functions)):
+        reads = any(READS.search(name) for name in calls_in([other], functions))
+        there = _names(other)
+        if _draws(made, functions) and not _draws(other, functions) and not (_names(made) & there) and (
+                reads or there & _names(node.test)):
             yield lines.finding("fallback", node, "where the data is missing, generated numbers take its place")
+
+
+def _draws(part: ast.expr, functions: Mapping[str, ast.FunctionDef]) -> bool:
+    return any(DRAWS.search(name) for name in calls_in([part], functions))
+
+
+def _names(part: ast.expr) -> set[str]:
+    """Names of values, not of what is called."""
+    called = {id(one.func) for one in ast.walk(part) if isinstance(one, ast.Call)}
+    heads = {id(inner) for one in ast.walk(part) if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute)
+             for inner in ast.walk(one.func)}
+    return {one.id for one in ast.walk(part) if isinstance(one, ast.Name) and id(one) not in called | heads}
 
 
 def _names_bound(body: Sequence[ast.stmt]) -> set[str]:
