@@ -20,6 +20,8 @@ import psutil
 STARTS = 120.0
 """Seconds that a cluster may take to start."""
 TRIES = 3
+TOKEN = secrets.token_hex(32)
+"""Of all clusters of a process, which reads it once."""
 _VARIABLES = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
 
 
@@ -109,7 +111,7 @@ def _started(nodes: int, cpus: int) -> RayCluster:
     """The paths of its sockets are short. Raises `TimeoutError`."""
     folder = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))
     token = folder / "token"
-    token.write_text(secrets.token_hex(32))
+    token.write_text(TOKEN)
     token.chmod(0o600)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -117,11 +119,9 @@ def _started(nodes: int, cpus: int) -> RayCluster:
     cluster = RayCluster(folder, port, cpus, network=1 + secrets.randbelow(250))
     os.environ |= cluster.variables
     try:
-        cluster.add()
-        cluster.wait(1)
-        for _ in range(nodes - 1):
+        for number in range(nodes):  # two that start at once on one machine may take each other's ports
             cluster.add()
-        cluster.wait(nodes)
+            cluster.wait(number + 1)
     except BaseException:
         cluster.end()
         raise

@@ -133,28 +133,6 @@ async def test_what_vanishes_costs_its_cells_in_flight(
 
 
 @pytest.mark.bench
-async def test_of_four_machines_two_vanish(store: Store, tmp_path: Path) -> None:
-    forget()
-    four = started(4)
-    executor = RayExecutor(6, store.views, labels=store.labels, settings=settings_for(four, store),
-                           cache=tmp_path / "cache")
-
-    def kill() -> None:
-        for machine in four.machines[2:]:
-            machine.kill()
-
-    try:
-        took = Took(after=4, then=kill)
-        outcome = await executor.run(celled(tmp_path / "a", 16, 0.5, took=took))
-        assert [one.outcome for one in outcome.cells] == ["measured"] * 16
-        assert len(took.cells) == len({*took.cells}) == 16
-    finally:
-        await executor.close()
-        forget()
-        four.end()
-
-
-@pytest.mark.bench
 async def test_a_cell_that_ends_every_place_counts_as_what_did_it(
     cluster: RayCluster, executor: RayExecutor, tmp_path: Path,
 ) -> None:
