@@ -81,9 +81,9 @@ class RayCluster:
         return self.machines[-1]
 
     def wait(self, count: int) -> None:
-        """Until the head answers, and so many nodes are there."""
+        """Until so many of the nodes that live have started, while the last one does."""
         until = time.monotonic() + STARTS
-        while time.monotonic() < until and len(self.alive) == len(self.machines):
+        while time.monotonic() < until and self.machines[-1].process.poll() is None:
             if sum(self._started(one) for one in self.alive) >= count:
                 return
             time.sleep(0.1)

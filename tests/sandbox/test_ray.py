@@ -130,6 +130,7 @@ async def test_what_vanishes_costs_its_cells_in_flight(
     assert sorted(took.cells, key=str) == sorted({*took.cells}, key=str) and len(took.cells) == 9
     if what == "machine":
         cluster.add()
+        cluster.wait(len(cluster.alive))
 
 
 @pytest.mark.bench
