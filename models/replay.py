@@ -87,7 +87,7 @@ def open_replay(name: str) -> ReplayModel:
     """The backend for a model name `replay:FILE`. Raises `ModelConfigError`: no such file, or no exchange in it."""
     path = Path(name.removeprefix(PREFIX))
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")  # an answer may hold other ends of lines
     except (OSError, UnicodeDecodeError) as error:
         raise ModelConfigError(f"{name!r}: {path} cannot be read ({error}); "
                                "write replay:FILE with the exchange of a run") from None

@@ -123,6 +123,12 @@ def test_an_exchange_is_made_from_the_answers_of_a_record() -> None:
     assert [Recorded.model_validate_json(line) for line in written(found).splitlines()] == list(found)
 
 
+def test_an_answer_with_other_ends_of_lines_is_read_back(tmp_path: Path) -> None:
+    made = [Recorded(role="plan", ordinal=0, answer={"task": "one\u2028two\x85three"})]
+    (tmp_path / "exchange.jsonl").write_text(written(made), encoding="utf-8")
+    assert open_replay(f"replay:{tmp_path / 'exchange.jsonl'}").recorded == {"plan": 1}
+
+
 # --- the kept run (the whole of it: python -m benchmarks.replay) ------------------------------------------------------
 
 
