@@ -1,5 +1,5 @@
-"""What stands beside a paper for its judge: what was executed, the audit, task, log, result
-files, code, and pictures of its pages.
+"""What stands beside a paper for its judge: what was executed, the audit, task, log, result files,
+code, and pictures of its pages.
 
 `scientist judge` and `python -m evals.invented` put a case together here, so that both show a judge the same. A model
 reads all of it for passages that speak to the judge; pictures are made after that. In the view `paper` the judge gets

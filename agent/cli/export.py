@@ -24,7 +24,7 @@ from inspector.export.html_file import page_of
 from inspector.text import plain
 from inspector.tracking.logged import record_of
 from inspector.tree import tree_of
-from models.replay import exchange_of
+from models.replay import exchange_of, written
 from record.errors import WrongUse
 from record.fold.state import RunState
 from record.folder import RunFolder
@@ -102,7 +102,7 @@ def _check(asked: Export) -> None:
 
 def _texts(asked: Export, state: RunState, rows: Sequence[tuple[float, str]]) -> None:
     def exchange() -> Iterable[str]:
-        yield from (one.model_dump_json() for one in exchange_of(event for event, _ in events_in(rows, asked.run)))
+        yield from written(exchange_of(event for event, _ in events_in(rows, asked.run))).split("\n")[:-1]
 
     texts: tuple[tuple[Path | None, Iterable[str]], ...] = (
         (asked.events, event_lines(rows)), (asked.tree, [tree_of(state).model_dump_json(indent=1)]),

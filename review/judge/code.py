@@ -8,17 +8,15 @@ tell what a file does, or that a file which is left out would not have mattered.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
-from models.cutting import mark, middle, oneline, unmarked
+from models.cutting import mark, middle
 from models.roles.judge import Exhibit
 from record.nouns.papers import Removed
-from review.judge.exhibits import MOST_BYTES, MOST_ENTRIES, GuardedExhibit, text_of
+from review.judge.exhibits import MOST_BYTES, GuardedExhibit, at_most, files_of, shown_name, text_of
 from review.judge.guards import harmless, visible
 from review.judge.reader import PaperError
 
@@ -66,7 +64,7 @@ class _Excerpt:
 
     def listing(self) -> str:
         """The names of the files, sizes in bytes."""
-        names = [f"{_name(name)} ({self._said(name)})" for name in sorted(self.sizes)]
+        names = [f"{shown_name(name)} ({self._said(name)})" for name in sorted(self.sizes)]
         rest = [mark(f"{len(names) - MOST_NAMES} more files")] if len(names) > MOST_NAMES else []
         return "\n".join(["Files:", *names[:MOST_NAMES], *rest])
 
@@ -75,23 +73,22 @@ class _Excerpt:
         used = 0
         for name in sorted(self.sizes, key=self._rank):
             if CHARACTERS - used < LEAST or self.sizes[name] > MOST_BYTES:
-                self.left_out.append(f"{_name(name)} ({self.sizes[name]} bytes): the whole of it")
+                self.left_out.append(f"{shown_name(name)} ({self.sizes[name]} bytes): the whole of it")
                 continue
             text, most = self._text(name), FLAGGED_CHARACTERS if name in self.flagged else FILE_CHARACTERS
             share = min(len(text), most, CHARACTERS - used)
             if share < len(text):
-                self.left_out.append(f"{_name(name)}: {len(text) - share} of {len(text)} characters in its middle")
+                self.left_out.append(f"{shown_name(name)}: {len(text) - share} of {len(text)} characters in its middle")
             used += share
-            yield f"{mark(f'{_name(name)}, {self._said(name)}')}\n{middle(text, share, worth=0)}"
+            yield f"{mark(f'{shown_name(name)}, {self._said(name)}')}\n{middle(text, share, worth=0)}"
 
     @property
     def cut(self) -> tuple[str, ...]:
         """What is not shown, a line each, at most twenty."""
-        more = [f"and {len(self.left_out) - 19} more files"] if len(self.left_out) > 20 else []
-        return (*self.left_out[:20 - len(more)], *more)
+        return at_most(self.left_out, 20)
 
     def _text(self, name: str) -> str:
-        text, hidden = visible(text_of(self._path(name), "code"), f"--code {_name(name)}")
+        text, hidden = visible(text_of(self._path(name), "code"), f"--code {shown_name(name)}")
         self.hidden += hidden
         return text
 
@@ -119,15 +116,8 @@ class _Excerpt:
         return name.endswith(".sh") or bool(_ENTRY.search(self._path(name).read_bytes()))
 
 
-def _name(name: str) -> str:
-    return unmarked(oneline(name, 160))
-
-
 def _sizes(folder: Path) -> dict[str, int]:
-    """Bytes of files that may be code, by name, of at most `MOST_ENTRIES` files; links are passed by."""
+    """Bytes of files that may be code, by name."""
     if folder.is_file():
         return {folder.name: folder.stat().st_size}
-    walked = (Path(root, name) for root, _, names in os.walk(folder) if "/." not in root[len(str(folder)):]
-              for name in names)
-    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in islice(walked, MOST_ENTRIES)
-            if path.suffix.lower() in CODE and not path.is_symlink() and path.is_file()}
+    return {path.relative_to(folder).as_posix(): size for path, size in files_of(folder, CODE).items()}

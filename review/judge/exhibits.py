@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -75,14 +75,11 @@ def file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
 def results_exhibit(folder: Path, log: Path | None = None) -> GuardedExhibit | None:
     """The beginnings and ends of the text files in a folder of results, the shortest files first; not the `log`, which
     is shown by itself. None where there is no such file. Raises `PaperError`."""
-    walked = (Path(root, name) for root, _, names in os.walk(folder) if "/." not in root[len(str(folder)):]
-              for name in names)
-    files = {path: path.stat().st_size for path in islice(walked, MOST_ENTRIES)
-             if path.suffix.lower() in RESULTS and not path.is_symlink() and path.is_file()
-             and not (log is not None and log.exists() and path.samefile(log))}
+    files = {path: size for path, size in files_of(folder, RESULTS).items()
+             if not (log is not None and log.exists() and path.samefile(log))}
     blocks, removed, left_out = list[str](), list[Removed](), list[str]()
     for path in sorted(files, key=lambda one: (files[one], str(one))):
-        name = unmarked(oneline(path.relative_to(folder).as_posix(), 160))
+        name = shown_name(path.relative_to(folder).as_posix())
         if len(blocks) == MOST_RESULTS or files[path] > MOST_BYTES:
             left_out.append(f"{name} ({files[path]} bytes)")
             continue
@@ -92,9 +89,27 @@ def results_exhibit(folder: Path, log: Path | None = None) -> GuardedExhibit | N
     if not blocks:
         return None
     shown, found = harmless("\n\n".join(blocks), f"--results {folder.name}")
-    more = [f"and {len(left_out) - 9} more files"] if len(left_out) > 10 else []
-    return GuardedExhibit(Exhibit(kind="results", name=folder.name, text=shown, left_out=(
-        *left_out[:10 - len(more)], *more)), (*removed, *found))
+    return GuardedExhibit(Exhibit(kind="results", name=folder.name, text=shown, left_out=at_most(left_out, 10)),
+                          (*removed, *found))
+
+
+def files_of(folder: Path, endings: Container[str]) -> dict[Path, int]:
+    """Bytes of the files below a folder with such an ending, of at most `MOST_ENTRIES` files; links are passed by."""
+    walked = (Path(root, name) for root, _, names in os.walk(folder) if "/." not in root[len(str(folder)):]
+              for name in names)
+    return {path: path.stat().st_size for path in islice(walked, MOST_ENTRIES)
+            if path.suffix.lower() in endings and not path.is_symlink() and path.is_file()}
+
+
+def shown_name(name: str) -> str:
+    """The name of a file as it may stand in a prompt."""
+    return unmarked(oneline(name, 160))
+
+
+def at_most(files: Sequence[str], most: int) -> tuple[str, ...]:
+    """Lines on files, and how many more there are."""
+    more = [f"and {len(files) - most + 1} more files"] if len(files) > most else []
+    return (*files[:most - len(more)], *more)
 
 
 def text_of(path: Path, kind: str) -> str:
