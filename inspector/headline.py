@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Literal, NamedTuple
 
 from record.claims.decisions import decisions
 from record.claims.differences import Difference, differences
 from record.claims.means import claims_on_test, paper_claims
+from record.claims.printing import decimals, decimals_of
+from record.estimands import described, metric_of
 from record.fold.state import RunState
-from record.nouns.hypotheses import Decision
+from record.nouns.data import MetricSpec
+from record.nouns.hypotheses import Decision, PartDecided
 from record.nouns.papers import Judgement
+
+MOST_DIGITS = 4
+
+
+class ShownEffect(NamedTuple):
+    """An effect that a hypothesis claims: what is estimated, in words, and with how many digits after the point."""
+
+    part: PartDecided
+    words: str
+    digits: int
 
 
 class Headline(NamedTuple):
     """`compared` is of the primary metric, method minus baseline, on `split`; `better`: whether higher values are."""
 
     decisions: tuple[Decision, ...]
+    effects: tuple[tuple[ShownEffect, ...], ...]
+    """Of each decision."""
     compared: tuple[Difference, ...]
+    digits: int
+    """After the point of all that was compared."""
     split: Literal["test", "validation"]
     metric: str
     better: Literal["higher", "lower"]
 
     @property
-    def main(self) -> Difference | None:
-        """The first comparison, which lists show; None before there is one."""
-        return next(iter(self.compared), None)
+    def mean(self) -> float | None:
+        """What lists show: the mean of all comparisons on the first dataset; None before there is one."""
+        return fmean(one.mean for one in self.compared if one.dataset == self.compared[0].dataset) \
+            if self.compared else None
 
 
 def headline_of(state: RunState) -> Headline | None:
@@ -35,8 +54,17 @@ def headline_of(state: RunState) -> Headline | None:
     methods = {arm.name for arm in plan.arms if arm.role == "method"}
     found = tuple(one for one in differences(state, paper_claims(state))
                   if one.name == plan.primary.name and one.arm in methods)
-    return Headline(decisions(state), found, "test" if claims_on_test(state) else "validation",
-                    plan.primary.title or plan.primary.name, "higher" if plan.primary.higher_is_better else "lower")
+    decided = decisions(state)
+    effects = tuple(tuple(
+        ShownEffect(part, f"{described(part.effect.estimand, plan)}, in {_title(metric_of(part.effect, plan))}",
+                    min(MOST_DIGITS, decimals_of(part))) for part in one.parts) for one in decided)
+    digits = max((min(MOST_DIGITS, decimals(one)) for one in found), default=3)
+    return Headline(decided, effects, found, digits, "test" if claims_on_test(state) else "validation",
+                    _title(plan.primary), "higher" if plan.primary.higher_is_better else "lower")
+
+
+def _title(metric: MetricSpec) -> str:
+    return metric.title or metric.name.replace("_", " ")
 
 
 def score_of_paper(judgement: Judgement) -> tuple[float, int]:

@@ -43,6 +43,8 @@ class Timeline:
     judged: dict[str, Moment] = field(default_factory=dict[str, Moment])
     spans: list[Span] = field(default_factory=list[Span])
     usd: Steps = field(default_factory=lambda: [(0.0, 0.0)])
+    tokens: Steps = field(default_factory=lambda: [(0.0, 0.0)])
+    """Of all model calls so far, prompts and answers."""
     running: dict[str, float] = field(default_factory=dict[str, float])
     """Nodes whose code runs, since when."""
 
@@ -50,7 +52,9 @@ class Timeline:
         """Take in an event, right after it was folded into the state."""
         now = state.active_seconds
         if isinstance(event, Answered):
-            self.usd.append((now, self.usd[-1][1] + (event.usage.usd or 0.0)))
+            used = event.usage
+            self.usd.append((now, self.usd[-1][1] + (used.usd or 0.0)))
+            self.tokens.append((now, self.tokens[-1][1] + used.input_tokens + used.output_tokens))
         elif isinstance(event, Stepped) and event.step == "running":
             self.running[event.node] = now
         elif isinstance(event, Executed):

@@ -44,7 +44,7 @@ BEAT = 15.0
 ORDERS: Mapping[str, Callable[[RunLine], Any]] = {
     "": lambda line: 0, "run": lambda line: (line.status.title or line.name).lower(),
     "state": lambda line: line.status.condition, "best": lambda line: _last(line.best),
-    "difference": lambda line: _last(line.headline.main.mean if line.headline and line.headline.main else None),
+    "difference": lambda line: _last(line.headline.mean if line.headline else None),
     "score": lambda line: _last(score_of_paper(line.status.judgement)[0] if line.status.judgement else None),
     "nodes": lambda line: line.nodes, "cost": lambda line: line.status.cost.usd,
     "time": lambda line: line.status.elapsed, "started": lambda line: line.status.started or ""}
@@ -117,8 +117,9 @@ class Handlers:
         with pieces.run.held:
             state = pieces.run.state
             title = state.started.idea.title if state.started else name
-        return self.pages.answer("run", run=name, title=title, version=version, stages=STAGES, into=by_parent(made),
-                          found=made)
+            blank = pieces.run.trouble if state.started is None else ""
+        return self.pages.answer("run", run=name, title=title, blank=blank, version=version, stages=STAGES,
+                                 into=by_parent(made), found=made)
 
     def node(self, name: str, node: str, part: bool = False) -> Response:
         run = self.watched(name)

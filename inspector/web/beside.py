@@ -21,11 +21,15 @@ Side = tuple[float, float | None, bool]
 
 
 class Values(NamedTuple):
-    """What one condition came to on one metric, node by node; None where a node did not measure it."""
+    """What one condition came to on one metric, node by node; None where a node did not measure it.
+
+    `main`: of the primary metric.
+    """
 
     condition: str
     metric: str
     sides: tuple[Side | None, ...]
+    main: bool = False
 
 
 class Beside(NamedTuple):
@@ -61,17 +65,17 @@ def _tables(state: RunState, nodes: Sequence[Node]) -> list[tuple[str, tuple[Val
         for one in (*node.measurements, *state.tests.get(node.id, ())):
             table = found.setdefault((one.dataset, one.split), {})
             table.setdefault((one.condition, one.name), {})[node.id] = one
-    higher = directions(state)
+    higher, primary = directions(state), state.data_plan.primary.name if state.data_plan is not None else ""
     return [(", ".join(title), tuple(
         Values(condition, metric, _sides([row[node.id].value if node.id in row else None for node in nodes],
-                                         higher.get(metric)))
+                                         higher.get(metric)), metric == primary)
         for (condition, metric), row in rows.items() if len(row) > 1)) for title, rows in found.items()
         if any(len(row) > 1 for row in rows.values())]
 
 
 def _sides(values: Sequence[float | None], higher: bool | None) -> tuple[Side | None, ...]:
     there = [value for value in values if value is not None]
-    best = None if higher is None or len(there) < 2 else (max if higher else min)(there)
+    best = None if higher is None or len({*there}) < 2 else (max if higher else min)(there)
     return tuple(None if value is None else (
         value, value - values[0] if n and values[0] is not None else None, value == best)
         for n, value in enumerate(values))

@@ -31,7 +31,8 @@ class CellGrid(NamedTuple):
     """Nodes from `first` on, the newest first, of `total` that owe cells. `counts` are over all of them."""
 
     columns: tuple[tuple[str, str], ...]
-    rows: tuple[tuple[str, tuple[Place | None, ...]], ...]
+    rows: tuple[tuple[str, str, tuple[Place | None, ...]], ...]
+    """Each a node with its kind."""
     first: int
     total: int
     counts: tuple[tuple[CellOutcome, int], ...]
@@ -48,8 +49,9 @@ def grid_of(run: Watched, first: int) -> CellGrid:
     counts = Counter(one.outcome for those in cells.values() for one in those)
     primary = plan.primary.name if plan is not None else ""
     return CellGrid(
-        columns, tuple((name, tuple(_place(row[one], primary) if one in row else None for one in columns))
-                       for name, row in shown.items()),
+        columns, tuple(
+            (name, run.state.nodes[name].kind, tuple(_place(row[one], primary) if one in row else None
+                                                     for one in columns)) for name, row in shown.items()),
         first, len(names), tuple((one, counts[one]) for one in SIGNS if counts[one]),
         (plan.primary.title or primary) if plan is not None else "")
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from inspector.render import STATUS
 from inspector.tree import Row, StageRows
 from record.claims.means import Claim
+from record.nouns.hypotheses import PartDecided
 from record.nouns.nodes import NodeKind, NodeStatus
 
+T = TypeVar("T", Claim, PartDecided)
 KIND_SHAPE: Final[Mapping[NodeKind, str]] = {
     "draft": "M0-12A12 12 0 1 1 0 12A12 12 0 1 1 0-12Z", "debug": "M0-14L14 0L0 14L-14 0Z",
     "improve": "M0-14L13.5 10L-13.5 10Z", "trial": "M-8-8H8V8H-8Z", "tune": "M-11-11H11V11H-11Z",
@@ -65,29 +67,41 @@ def columns(parents: Mapping[str, str | None]) -> dict[str, float]:
     return places
 
 
-class Interval(NamedTuple):
-    """A claim beside a bar of 160: replicates as dots, the interval as a line. None where there is no interval.
+class Interval(NamedTuple, Generic[T]):
+    """A claim or an effect as a bar of 160: replicates as dots, the interval as a line. None: there is no interval.
 
-    `zero` is where zero lies, for claims that are differences.
+    `zero` is where zero lies, for what is a difference, `smallest` where the smallest effect of interest does.
     """
 
-    claim: Claim
+    claim: T
     dots: tuple[float, ...]
     mean: float
     ends: tuple[float, float] | None
     zero: float | None = None
+    smallest: float | None = None
 
 
-def intervals(claims: Sequence[Claim], *, zero: bool = False) -> tuple[Interval, ...]:
+def intervals(claims: Sequence[Claim], *, zero: bool = False) -> tuple[Interval[Claim], ...]:
     """Claims of one metric on one common scale; `zero`: that shows where zero lies."""
-    every = [value for one in claims for value in (*one.values, one.low, one.high) if value is not None]
-    every += [0.0] if zero else []
-    low, high = min(every, default=0.0), max(every, default=1.0)
-
-    def at(value: float) -> float:
-        return round(6 + 148 * (value - low) / ((high - low) or 1.0), 1)
-
+    at = _over([value for one in claims for value in (*one.values, one.low, one.high)] + [0.0] * zero)
     return tuple(Interval(
         one, tuple(map(at, one.values)), at(one.mean),
         (at(one.low), at(one.high)) if one.low is not None and one.high is not None else None,
         at(0.0) if zero else None) for one in claims)
+
+
+def effect_bar(part: PartDecided) -> Interval[PartDecided] | None:
+    """An effect on a scale of its own; None before it was measured."""
+    if part.mean is None:
+        return None
+    smallest = part.effect.smallest
+    at = _over([*part.values, part.low, part.high, part.mean, 0.0, smallest])
+    ends = (at(part.low), at(part.high)) if part.low is not None and part.high is not None else None
+    return Interval(part, tuple(map(at, part.values)), at(part.mean), ends, at(0.0), at(smallest))
+
+
+def _over(values: Sequence[float | None]) -> Callable[[float], float]:
+    """A scale over values, in pixels of a bar."""
+    there = [value for value in values if value is not None]
+    low, high = min(there, default=0.0), max(there, default=1.0)
+    return lambda value: round(6 + 148 * (value - low) / ((high - low) or 1.0), 1)

@@ -167,8 +167,9 @@ def grids(values: Sequence[Measurement], before: Sequence[Measurement] = (), pla
     shown = _compared(values, before, plan) if plan is not None else Shown
     found: list[Grid] = []
     for title, rows in tables.items():
-        names = tuple(dict.fromkeys(name for row in rows.values() for name in row))
-        found.append(Grid(title, names, tuple(
+        names = sorted(dict.fromkeys(name for row in rows.values() for name in row),
+                       key=lambda name: plan is None or name != plan.primary.name)
+        found.append(Grid(title, tuple(names), tuple(
             (condition, tuple(shown(row[name]) if name in row else None for name in names))
             for condition, row in rows.items())))
     return tuple(found)
@@ -190,7 +191,7 @@ def _compared(values: Sequence[Measurement], before: Sequence[Measurement], plan
         column = columns[one.dataset, one.split, one.name, one.level]
         if one.name not in higher:
             return Shown(one)
-        best = len(column) > 1 and one.value == (max if higher[one.name] else min)(column)
+        best = len({*column}) > 1 and one.value == (max if higher[one.name] else min)(column)
         less = base.get((one.dataset, one.split, one.name, one.level)) if one.arm not in baselines else None
         parent = earlier.get(_place(one))
         return Shown(one, best, None if parent is None else one.value - parent,

@@ -35,6 +35,14 @@ def _number(value: float | None, digits: int = 4) -> str:
     return "–" if value is None else f"{value:.{digits}g}"
 
 
+def _fixed(value: float | None, digits: int, sign: bool = False) -> str:
+    """With so many digits after the point; no sign before what prints as zero."""
+    if value is None:
+        return "–"
+    text = f"{value:+.{digits}f}" if sign else f"{value:.{digits}f}"
+    return text if float(text) else text.lstrip("+-")
+
+
 def _size(number: int) -> str:
     return f"{number} B" if number < 1000 else f"{number / 1e3:.0f} kB" if number < 1e6 else f"{number / 1e6:.1f} MB"
 
@@ -63,7 +71,7 @@ class Pages:
             trim_blocks=True, lstrip_blocks=True, auto_reload=False)
         cast("dict[str, Any]", self._environment.filters).update(
             plain=plain, short=short, duration=duration, tokens=count, size=_size, when=_when, origin=branch_text,
-            number=_number, left=left_text, cells=cells_text, score=score_of_paper, forecast=ahead_text)
+            number=_number, fixed=_fixed, left=left_text, cells=cells_text, score=score_of_paper, forecast=ahead_text)
         cast("dict[str, Any]", self._environment.globals).update(
             addresses, form_token=form_token, single=single, dollars=dollars, cached=cached, shape_of=KIND_SHAPE,
             marks=MARKS, stage_names=STAGES, texts=TEXTS)

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 from inspector.headline import Headline, headline_of
 from inspector.render import subject_lines
 from inspector.tree import StageRows
-from inspector.web.drawing import WIDE, Interval, drawn, intervals
+from inspector.web.drawing import WIDE, Interval, drawn, effect_bar, intervals
 from inspector.web.forms import OF_NODES, actions
 from inspector.web.pages import Pages
 from inspector.web.plots import Chart, chart
 from inspector.web.watched import RunLine, Watched
 from record.claims.differences import Difference, differences
-from record.claims.means import ablation_claims, ablations, trusted_replicates, validation_claims, winner
+from record.claims.means import Claim, ablation_claims, ablations, trusted_replicates, validation_claims, winner
 from record.effort import Account
 from record.fold.state import RunState
 from record.nouns.frozen import Frozen
@@ -45,7 +45,7 @@ class Report(Frozen):
     reasons: tuple[str, ...]
     summary: StageSummary | None
     metric: str
-    intervals: tuple[Interval, ...]
+    intervals: tuple[Interval[Claim], ...]
     differences: tuple[Difference, ...]
 
 
@@ -74,6 +74,8 @@ class RunPieces:
         yield self._piece("summary", "main", run.name, RunLine(run, status=status), run.trouble)
         headline = self._head()
         yield self._piece("headline", "heads", run.name, headline,
+                          tuple(tuple((effect, effect_bar(effect.part)) for effect in those)
+                                for those in headline.effects) if headline else (),
                           intervals(headline.compared, zero=True) if headline else (), run.state.released,
                           run.state.assessed)
         yield self._piece("steer", "wheel", run.name, actions(run))

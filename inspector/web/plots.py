@@ -48,7 +48,7 @@ def scale(name: str, values: Iterable[float], length: float = WIDE, *, ticks: in
     unit = 10.0 ** floor(log10(rough))
     step = next(one for one in (unit * factor for factor in _STEPS) if one >= rough * 0.999)
     first, last = floor(low / step + 1e-9), -floor(-high / step + 1e-9)
-    marks = [step * n for n in range(first, last + 1)]
+    marks = [step * n for n in range(first, max(last, first + 1) + 1)]
     marks = [one for one in marks if low <= one <= high] if tight else marks
     bare = Scale(name, *((low, high) if tight else (marks[0], marks[-1])), length, ())
     return bare._replace(ticks=tuple((bare.at(one), f"{one:.10g}" if abs(one) < 1e6 else f"{one:.3g}")

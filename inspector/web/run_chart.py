@@ -69,7 +69,7 @@ def run_chart(run: Watched, over: Over) -> RunChart:
 
 def _place(timeline: Timeline, over: Over) -> Callable[[int, Row], float | None]:
     """Where a node stands on the axis; None before it was judged."""
-    unit = 3600.0 if _axis(over, timeline).endswith("(hours)") else 60.0
+    unit, _ = time_unit(_longest(timeline))
 
     def place(number: int, row: Row) -> float | None:
         moment = timeline.judged.get(row.id)
@@ -80,9 +80,17 @@ def _place(timeline: Timeline, over: Over) -> Callable[[int, Row], float | None]
 
 
 def _axis(over: Over, timeline: Timeline) -> str:
-    longest = max((moment.seconds for moment in timeline.judged.values()), default=0.0)
     return {"nodes": "nodes, in the order of their decisions", "cost": "paid for model calls (USD)"}.get(
-        over, f"time worked ({'hours' if longest >= 3600 else 'minutes'})")
+        over, f"time worked ({time_unit(_longest(timeline))[1]})")
+
+
+def _longest(timeline: Timeline) -> float:
+    return max((moment.seconds for moment in timeline.judged.values()), default=0.0)
+
+
+def time_unit(seconds: float) -> tuple[float, str]:
+    """What an axis over so much time counts in: seconds of one, and its name."""
+    return (3600.0, "hours") if seconds >= 3600 else (60.0, "minutes") if seconds >= 180 else (1.0, "seconds")
 
 
 def _dot(row: Row, x: float, y: Scale) -> Dot:

@@ -19,7 +19,7 @@ from inspector.web.node_table import MOST as MOST_ROWS
 from inspector.web.node_table import USUAL, Asked, csv_of, names_of, table_of
 from inspector.web.pages import Pages
 from inspector.web.plots import Chart, chart
-from inspector.web.run_chart import Over, run_chart
+from inspector.web.run_chart import Over, run_chart, time_unit
 from inspector.web.watched import Watched
 from inspector.why import Outlook, Slot, slots_of
 from record.fold.state import RunState
@@ -125,14 +125,15 @@ def use_of(run: Watched) -> tuple[list[Chart], dict[str, str]]:
     if not timeline.spans and len(timeline.usd) < 2:
         return [], {}
     until = max(state.active_seconds, 1e-9)
-    unit, word = (3600.0, "hours") if until >= 3600 else (60.0, "minutes")
+    unit, word = time_unit(until)
     workers = state.setting("search.num_workers")
     slots, host, gpu = (timeline.used(what) for what in ("slots", "host", "gpu"))
     found: list[Chart] = []
     for title, name, steps, of in (
             ("Slots in use", "slots", slots, 1.0), ("GPUs in use", "GPUs", slots, 1 / max(state.gpus, 1e-9)),
             ("Memory, most of each experiment together", "GB", host, 1e9), ("Memory of GPUs, likewise", "GB", gpu, 1e9),
-            ("Paid for model calls", "USD", timeline.usd, 1.0)):
+            ("Paid for model calls", "USD", timeline.usd, 1.0),
+            ("Tokens of model calls", "1000", timeline.tokens, 1e3)):
         if any(value for _, value in steps) and (name != "GPUs" or state.gpus):
             points = [(at / unit, value / of) for at, value in (*steps, (until, steps[-1][1]))]
             found.append(chart(title, f"{word} worked", name, {("", ""): points}, zero=True, steps=True))

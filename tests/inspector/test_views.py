@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 from inspector.headline import headline_of
 from inspector.timeline import Timeline, share_used
 from inspector.tree import tree_of
+from inspector.web.drawing import effect_bar
 from inspector.web.node_panel import panel_of
 from inspector.web.node_table import Asked, csv_of, table_of
 from inspector.web.plots import chart, scale
-from inspector.web.run_chart import baseline_of, best_so_far, fenced, run_chart
+from inspector.web.run_chart import baseline_of, best_so_far, fenced, run_chart, time_unit
 from inspector.web.watched import Watched
 from record.events.running import Ended, Resumed
 from record.events.searching import Executed, Stepped
 from record.fold.apply import apply
 from record.fold.state import RunState
+from record.nouns.hypotheses import Effect, PartDecided
 from record.nouns.nodes import Attempt
 from tests.inspector.story import Story, ended, told
 from tests.inspector.tuned import tuned
@@ -112,9 +114,22 @@ def test_a_nodes_measurements_say_which_is_best_and_what_they_are_less(tmp_path:
 
 def test_the_headline_compares_on_test_data_once_it_is_scored() -> None:
     found = headline_of(tuned().state)
-    assert found is not None and found.main is not None and (found.split, found.better) == ("test", "lower")
-    assert found.main.condition == "smooth" and found.main.mean < 0
+    assert found is not None and found.mean is not None and (found.split, found.better) == ("test", "lower")
+    assert found.compared[0].condition == "smooth" and found.mean < 0
     begun = Story()
     begun.begin()
     before = headline_of(begun.state)
-    assert before is not None and before.main is None and headline_of(RunState()) is None
+    assert before is not None and before.mean is None and headline_of(RunState()) is None
+
+
+def test_the_bar_of_an_effect_shows_zero_and_the_smallest_that_matters() -> None:
+    effect = Effect(estimand="a - b", smallest=0.1)
+    assert effect_bar(PartDecided(effect=effect, values=())) is None
+    bar = effect_bar(PartDecided(effect=effect, values=(0.2, 0.4), mean=0.3, low=0.15, high=0.45))
+    assert bar is not None and bar.ends is not None and bar.zero is not None and bar.smallest is not None
+    places = [bar.zero, bar.smallest, bar.ends[0], bar.dots[0], bar.mean, bar.dots[1], bar.ends[1]]
+    assert places == sorted(places) and places[0] == 6 and places[-1] == 154
+
+
+def test_short_runs_are_drawn_over_seconds_and_long_ones_over_hours() -> None:
+    assert [time_unit(one)[1] for one in (8.0, 179.0, 600.0, 7200.0)] == ["seconds", "seconds", "minutes", "hours"]

@@ -157,8 +157,8 @@ def test_runs_are_sorted_and_two_are_compared(viewer: Viewer, look: Look) -> Non
 
 def test_the_head_says_what_the_run_came_to_and_the_tuning_has_its_curves(viewer: Viewer, look: Look) -> None:
     page = look(_at(viewer, "/runs/tuned"))
-    assert "smooth" in page.locator("#headline table").inner_text()
-    assert page.locator("#headline .whisker .zero").count() == 1
+    assert "smooth less plain" in page.locator("#headline table").inner_text()
+    assert page.locator("#headline table .whisker .zero").count() == 1
     assert not page.locator("#live").is_visible(), "nothing works on it"
     page.locator("#tuned > summary").click()
     assert page.locator("#tuned svg.plot polyline").count() == 2
@@ -199,12 +199,15 @@ def test_what_is_not_there_is_a_page_that_leads_back(viewer: Viewer, look: Look,
 def test_a_damaged_run_says_so_on_its_page(viewer: Viewer, look: Look) -> None:
     page = look(_at(viewer, "/runs/damaged"))
     page.wait_for_selector("[role=alert] >> text=cannot read the record")
+    assert page.locator("#tree, #paper, #costs").count() == 0, "nothing empty is shown in its place"
+    page.goto(f"{viewer.host}/")
+    assert page.locator("#run-damaged .pill").inner_text() == "damaged"
     for view in ("chart", "table", "cells", "use"):
         page.goto(f"{viewer.host}/runs/damaged/{view}")
         assert page.locator(".empty").count() == 1, view
 
 
-@pytest.mark.parametrize("run", ["whole", "one", "hostile", "begun"])
+@pytest.mark.parametrize("run", ["whole", "one", "hostile", "begun", "celled"])
 def test_every_view_is_safe_and_scrolls_down_only_on_a_phone(viewer: Viewer, look: Look, run: str) -> None:
     page = look(_at(viewer, "/"), viewport=PHONE, has_touch=True)
     for view in ("", "/chart", "/chart?over=hours", "/table", "/compare?n=n0001&n=n0002", "/cells", "/use"):
