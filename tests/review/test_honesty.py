@@ -153,7 +153,10 @@ def test_every_metric_that_we_score_is_among_those_that_take_labels() -> None:
     ("BEST = 0.93\nlab.result('robust_accuracy', BEST)", ["constant"]),
     ("lab.result('robust_accuracy', 0.5, condition='chance')", []), ("lab.result('rate', 0.01)", []),
     ("for step in range(99):\n    if cell.arm == 'baseline' and step > 3:\n        break", ["unequal"]),
-    ("runs = [run(lab.seed + k) for k in range(5)]\nlab.log('x', max(runs))", ["best seed"])])
+    ("runs = [run(lab.seed + k) for k in range(5)]\nlab.log('x', max(runs))", ["best seed"]),
+    ("runs = [run(lab.seed + k) for k in range(5)]\nlab.log('x', max(runs[k] for k in range(5)))", ["best seed"]),
+    ("runs = [run(lab.seed + k) for k in range(5)]\nlab.log('x', max(r.score for r in runs))", ["best seed"]),
+    ("for fold in range(5):\n    out[fold] = fit(lab.seed + fold)\nlab.log('x', min(loss(out, t) for t in grid))", [])])
 def test_what_no_honest_program_has_is_read_off_its_form(code: str, kinds: list[str]) -> None:
     assert [one.kind for one in suspects(f"import lab\nimport numpy as np\n{code}\n")] == kinds
 

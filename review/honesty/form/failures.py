@@ -247,8 +247,18 @@ def best_seed(tree: ast.Module, lines: Lines) -> Iterable[Finding]:
             runs |= {ast.unparse(target) for target in node.targets}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).rsplit(".", 1)[-1] in EXTREMES and any(
-                ast.unparse(one) in runs for one in ast.walk(node.args[0]) if isinstance(one, ast.Name)):
+                one in runs for one in _chosen_from(node.args[0])):
             yield lines.finding("best seed", node, why)
+
+
+def _chosen_from(part: ast.expr) -> Iterator[str]:
+    """The names whose values an extreme is taken of: of a comprehension those that it runs over or counts through, not
+    what it only hands to a function."""
+    if isinstance(part, ast.GeneratorExp | ast.ListComp | ast.SetComp):
+        yield from (one for over in part.generators for one in _chosen_from(over.iter))
+        yield from (ast.unparse(one.value) for one in ast.walk(part.elt) if isinstance(one, ast.Subscript))
+    else:
+        yield from (one.id for one in ast.walk(part) if isinstance(one, ast.Name))
 
 
 def _varies_seed(target: ast.expr, body: Sequence[ast.AST]) -> bool:
