@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple
 
 from record.nouns.data import DataPlan, MetricSpec
 from record.nouns.hypotheses import Effect, Hypothesis
+from record.rounding import minus
 
 Number = Any
 """A float, or an array of floats of a shape that all of one evaluation have."""
@@ -36,7 +37,7 @@ Axis = Literal["levels", "datasets"]
 FOLDS = ("mean", "max", "min", "worst", "slope")
 _SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _DO: dict[str, Callable[[Number, Number], Number]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b}
+    "+": lambda a, b: a + b, "-": lambda a, b: _minus(a, b), "*": lambda a, b: a * b, "/": lambda a, b: a / b}
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:@[A-Za-z0-9][A-Za-z0-9_.-]*)?")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$")
 
@@ -243,6 +244,10 @@ def by_level(text: str, plan: DataPlan, metric: MetricSpec, read: Read) -> dict[
     return {name: _value(whole, replace(at, instead=name)) for name in found[0][1]}
 
 
+def _minus(a: Number, b: Number) -> Number:
+    return minus(a, b) if isinstance(a, int | float) and isinstance(b, int | float) else a - b
+
+
 def _folds(one: Expression) -> Iterator[Fold]:
     if isinstance(one, Fold):
         yield one
@@ -266,7 +271,7 @@ def _value(one: Expression, at: Context) -> Number:
                 raise Gap(Place(at.dataset, "a divisor of zero", at.level))
             return _DO[one.sign](_value(one.left, at), right)
         case Drop():
-            return _value(one.of, replace(at, level=_known(one.level, "levels", at))) - _value(one.of, at)
+            return _minus(_value(one.of, replace(at, level=_known(one.level, "levels", at))), _value(one.of, at))
         case On():
             return _value(one.of, replace(at, dataset=_known(one.dataset, "datasets", at)))
         case Fold():

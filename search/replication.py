@@ -173,6 +173,8 @@ def again(view: View, node: str, stage: StageName) -> tuple[Node, ...]:
 def _conclusions(view: View, settings: SearchSettings) -> Iterator[Expand | Work]:
     """The aggregate, then the summary, of each settled stage whose replicates are finished.
 
+    One aggregate serves two stages that settled on one node with the same replicates.
+
     A stage in which nothing is left that counts is reported on alone, while other stages have something.
     """
     for stage, best in view.settled.items():
@@ -181,7 +183,7 @@ def _conclusions(view: View, settings: SearchSettings) -> Iterator[Expand | Work
             continue
         last = max((one.decision for one in replicates), default=0)
         aggregate = next((one for one in view.nodes.values() if best is not None and one.kind == "aggregate"
-                          and one.parent == best.id and one.stage == stage and one.decision > last), None)
+                          and one.parent == best.id and one.decision > last), None)
         due = "aggregate" not in view.without and any(one.status == "good" for one in replicates)
         if best is not None and aggregate is None and due:
             ordinal = sum(one.kind == "aggregate" and one.stage == stage for one in view.nodes.values())

@@ -119,7 +119,8 @@ async def summarise(bench: Bench, client: ModelClient, stage: StageName) -> None
     """Record the report on a stage: the model's words, and what the program adds. Keys that were not shown go."""
     inputs = summary_inputs(bench, stage, client.decision)
     try:
-        answer = await client.usable(SUMMARY, inputs, then="the report is made from the record alone")
+        answer = _from_record(inputs, "nothing was tried in this stage") if not inputs.nodes else None
+        answer = answer or await client.usable(SUMMARY, inputs, then="the report is made from the record alone")
         answer = answer or _from_record(inputs, "no model gave words for this report")
     except BudgetSpent:
         answer = _from_record(inputs, "the budget had no room for words")

@@ -12,6 +12,7 @@ from models.roles.assessing import Statistic
 from models.roles.coding import Across, Tables
 from record.nouns.data import DataPlan, arm_of, level_of
 from record.nouns.nodes import Node
+from record.rounding import minus
 
 Quantity = tuple[str, str, str]
 """(dataset, condition, metric)."""
@@ -70,5 +71,5 @@ def _across(
         if len(names) > 1 and names[0] in order:
             first, *others = names
             lines.append(Across(dataset=dataset, same=same, name=plan.primary.name, first=first, value=curve[first],
-                                by={other: curve[other] - curve[first] for other in others}, n=n))
+                                by={other: minus(curve[other], curve[first]) for other in others}, n=n))
     return tuple(lines)

@@ -22,7 +22,8 @@ class CodeReaderInputs(Frozen):
     metrics: tuple[MetricSpec, ...]
     datasets: tuple[str, ...]
     kind: NodeKind
-    ablated: str = Field(default="", description="the part that the node takes out, if it is an ablation")
+    ablated: str = Field(default="", description="the names of its ablations, if it is one")
+    change: str = Field(default="", description="what such a node was to change, in its author's words")
     files: dict[str, str] = Field(description="path -> code without comments and docstrings, with its lines numbered")
 
 

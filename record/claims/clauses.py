@@ -10,6 +10,7 @@ What it does not guarantee: that an estimand in words reads as a person would sa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from record.claims.differences import Difference
@@ -21,6 +22,8 @@ from record.nouns.data import DataPlan, arm_of, level_of
 from record.nouns.hypotheses import Decision, Effect, PartDecided, Verdict
 from record.typeset import escaped
 
+MOST_OF_A_TITLE = 24
+"""Characters: a dataset whose title is longer goes by its name in a short clause."""
 SHOWN: frozenset[str] = frozenset({"supported", "smaller", "opposite", "improved", "worsened"})
 """Verdicts that say that there is a difference."""
 ALIKE: frozenset[str] = frozenset({"negligible", "no measurable difference"})
@@ -85,8 +88,9 @@ def _part(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, 
 
 def _brief(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, str]) -> str:
     metric = metric_of(part.effect, plan)
-    on = _listed([titles.get(name, name).split(" (")[0] for name in measured_on(plan, part.effect)])
-    where = escaped(f"{metric.title or metric.name.replace('_', ' ')} on {on}")
+    on = _listed([titles[name] if len(titles.get(name, "")) in range(1, MOST_OF_A_TITLE) else name.replace("_", " ")
+                  for name in measured_on(plan, part.effect)])
+    where = escaped(f"{on} in {metric.title or metric.name.replace('_', ' ')}")
     if part.mean is None:
         return f"the effect on {where} was not measured, which leaves it open (undecided)"
     basis = "" if whole.confirmed else ", a preview" if whole.hypothesis.confirmatory else ", exploratory"
@@ -132,7 +136,7 @@ def _called(one: Difference, arm: str, digits: int, *, short: bool) -> str:
 def _names(condition: str, plan: DataPlan) -> tuple[str, str]:
     """Arm and level of a condition in words, as TeX."""
     arm, level = arm_of(condition), level_of(condition)
-    title = next((each.title for each in plan.arms if each.name == arm and each.title), arm.replace("_", " "))
+    title = next((each.title for each in plan.arms if each.name == arm and each.title), re.sub("[_-]", " ", arm))
     return escaped(title), escaped(next((each.title for each in plan.levels if each.name == level and each.title),
                                         level))
 

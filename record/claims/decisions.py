@@ -40,6 +40,7 @@ from record.fold.state import RunState
 from record.nouns.data import DataPlan, Measurement
 from record.nouns.hypotheses import Decision, Effect, Hypothesis, PartDecided, Verdict
 from record.nouns.nodes import Node
+from record.rounding import differ
 
 Found = Mapping[tuple[str, str, str], float]
 """(dataset, condition, metric) -> value, of one run on one split."""
@@ -186,7 +187,7 @@ def _part(
     seeds = () if one.unit == "datasets" else tuple(run.seed for run in runs)
     if len(values) < 2:
         return _Measured(effect, values, seeds, why="one unit shows no spread" if values else "nothing was measured")
-    spread = stdev(values) if len(set(values)) > 1 else 0.0
+    spread = stdev(values) if differ(values) else 0.0
     over_units = spread ** 2 / len(values)
     over_examples = (sampled(key_of(one, number), len(runs)) or 0.0) ** 2 if "and" in one.unit else 0.0
     if not over_units + over_examples:
@@ -256,7 +257,7 @@ def _decided(part: _Measured, level: float) -> PartDecided:
     verdict = verdict_of(mean - half, mean + half, part.effect.smallest)
     return base.model_copy(update={
         "low": mean - half, "high": mean + half, "verdict": verdict, "examples": part.over_examples > 0,
-        "sd": stdev(part.values) if len(set(part.values)) > 1 else None,
+        "sd": stdev(part.values) if differ(part.values) else None,
         "decides": n_deciding(part, mean, level) if verdict == "undecided" else None})
 
 

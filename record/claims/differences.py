@@ -27,9 +27,7 @@ from record.claims.caveats import Caveat, Caveats
 from record.claims.means import LEVEL, MINIMUM_REPLICATES, Claim, detectable, holm, interval, p_value, weakest
 from record.fold.state import RunState
 from record.nouns.data import OverExamples, Split
-
-ROUNDING = 1e-12
-"""A mean below this share of the largest difference is zero: what is left of sums of binary fractions."""
+from record.rounding import ROUNDING, minus
 
 Called = Literal["improved", "worsened", "no measurable difference", "unknown"]
 Family = Literal["primary", "other"]
@@ -106,7 +104,7 @@ def _difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> Differe
     rows = [(seed, node, *other[seed], value)
             for seed, node, value in zip(a.seeds, a.nodes, a.values, strict=True) if seed in other]
     nodes, others = tuple(row[1] for row in rows), tuple(row[2] for row in rows)
-    values = tuple(value - less for *_, less, value in rows)
+    values = tuple(minus(value, less) for *_, less, value in rows)
     mean = fmean(values)
     if abs(mean) < ROUNDING * max(map(abs, values)):
         mean = 0.0

@@ -18,6 +18,7 @@ from record.fold.state import RunState
 from record.nouns.data import Grade, Measurement, Split, arm_of, level_of
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import Node
+from record.rounding import differ
 
 MINIMUM_REPLICATES = 5
 """Below this no comparison is called; with 3 seeds the half-width is 2.48 standard deviations (FACTS)."""
@@ -31,7 +32,7 @@ POWER = 0.8
 
 def interval(values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
     """Standard deviation and 95 % Student t interval of the mean; None where fewer than two values differ."""
-    if len(set(values)) < 2:
+    if not differ(values):
         return None, None, None
     sd = _deviation(tuple(values))
     half = t_quantile(1 - LEVEL / 2, len(values) - 1) * sd / math.sqrt(len(values))
@@ -40,7 +41,7 @@ def interval(values: Sequence[float]) -> tuple[float | None, float | None, float
 
 def p_value(values: Sequence[float]) -> float | None:
     """Two-sided p of the t test that the mean of paired differences is 0; None where fewer than two values differ."""
-    sd = _deviation(tuple(values)) if len(set(values)) > 1 else 0.0
+    sd = _deviation(tuple(values)) if differ(values) else 0.0
     if not sd:
         return None
     return min(1.0, 2.0 * students_t(-abs(fmean(values)) * math.sqrt(len(values)) / sd, len(values) - 1))

@@ -46,7 +46,8 @@ async def _read_one(bench: Bench, client: ModelClient, node: Node) -> None:
     verdict: ReadingVerdict = "not read"
     inputs = CodeReaderInputs(
         task=plan.task, arms=plan.arms, metrics=plan.metrics, datasets=tuple(use.name for use in plan.datasets),
-        kind=node.kind, ablated=", ".join(node.arms), files={path: numbered_lines(text) for path, text in code.items()})
+        kind=node.kind, ablated=", ".join(node.arms), change=(node.title or node.plan) if node.arms else "",
+        files={path: numbered_lines(text) for path, text in code.items()})
     try:
         answer = await client.usable(CODE_READER, inputs, then="the code goes unread")
     except BudgetSpent:

@@ -39,7 +39,8 @@ def inputs(idea: Idea, plan: DataPlan, catalogue: tuple[CatalogueEntry, ...]) ->
                 ReviewedFinding(**FINDING.model_dump(), answer="It has it now.", changed=True),)),
         "code_reader": CodeReaderInputs(
             task=plan.task, arms=plan.arms, metrics=plan.metrics, datasets=("digits",), kind="ablate",
-            ablated="without-warmup", files={"experiment.py": "   1 import lab\n   4 lab.measure(run)"})}
+            ablated="without-warmup", change="Training starts at the full rate; all else is kept",
+            files={"experiment.py": "   1 import lab\n   4 lab.measure(run)"})}
 
 
 def huge(long: str) -> dict[str, dict[str, object]]:

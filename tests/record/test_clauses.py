@@ -67,7 +67,7 @@ def test_a_bound_never_prints_as_the_smallest_effect_or_as_zero() -> None:
 
 def test_the_short_form_has_the_estimate_and_the_verdict_alone() -> None:
     assert clause(hypothesis(DIFFERENCE), GAINS, short=True) == (
-        "the effect on accuracy on Fashion & more is 0.066 (supported)")
+        "the effect on Fashion & more in accuracy is 0.066 (supported)")
     assert clause(hypothesis(DIFFERENCE), GAINS, short=True, confirmed=False).endswith("(supported, a preview)")
     assert clause(hypothesis(DIFFERENCE), [], short=True).endswith("was not measured, which leaves it open (undecided)")
     both = hypothesis(effects=(Effect(estimand=DIFFERENCE, smallest=0.03),

@@ -135,3 +135,14 @@ def test_nothing_is_cancelled_when_a_stage_ends() -> None:
     assert len(world.started) == len(set(world.started)), "work was begun twice"
     executed = [event.node for event in log.events if isinstance(event, Executed)]
     assert len(executed) == len(set(executed))
+
+
+def test_stages_that_settled_on_one_node_with_the_same_replicates_share_an_aggregate() -> None:
+    log, _ = run(buggy=0.0, tuning=StageLimits(num_seeds=3), preliminary=StageLimits(num_seeds=3),
+                 plan=PLAN.model_copy(update={"space": ()}))
+    state = log.state
+    best = state.stages["preliminary"].best
+    assert best == state.stages["tuning"].best
+    made = [one for one in state.nodes.values() if one.kind == "aggregate" and one.stage in ("preliminary", "tuning")]
+    assert len(made) == 1 and made[0].parent == best
+    assert all(state.work_done(summary_of(stage).task) for stage in ("preliminary", "tuning"))

@@ -139,3 +139,15 @@ async def test_a_report_has_the_branch_the_failures_and_only_keys_that_were_show
     assert [(one.node, one.kind, one.varies) for one in second.branch] == [
         (broken, "draft", "v1"), (root, "debug", "v2"), (best, "improve", "v6")]
     assert first.branch == second.branch[:2] and second.failures == ()
+
+
+async def test_of_a_stage_in_which_nothing_was_tried_no_model_is_asked(tmp_path: Path) -> None:
+    def never(inputs: SummaryInputs) -> StageReport:
+        raise AssertionError("asked")
+
+    story = Story(tmp_path, summary=never)
+    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    story.log.append(Settled(stage="tuning", best=root, ended="nothing can be tuned: no arm has hyperparameters"))
+    await summarise(story.bench, story.bench.models.at(99, 0), "tuning")
+    written = story.log.state.stages["tuning"].summary
+    assert written is not None and root in written.found and "nothing was tried in this stage" in written.tried
