@@ -156,7 +156,9 @@ def test_every_metric_that_we_score_is_among_those_that_take_labels() -> None:
     ("runs = [run(lab.seed + k) for k in range(5)]\nlab.log('x', max(runs))", ["best seed"]),
     ("runs = [run(lab.seed + k) for k in range(5)]\nlab.log('x', max(runs[k] for k in range(5)))", ["best seed"]),
     ("runs = [run(lab.seed + k) for k in range(5)]\nlab.log('x', max(r.score for r in runs))", ["best seed"]),
-    ("for fold in range(5):\n    out[fold] = fit(lab.seed + fold)\nlab.log('x', min(loss(out, t) for t in grid))", [])])
+    ("for fold in range(5):\n    out[fold] = fit(lab.seed + fold)\nlab.log('x', min(loss(out, t) for t in grid))", []),
+    ("for k in range(5):\n    parts.append(draw(lab.seed + k))\nmost = max(len(y) for _, y in parts)", []),
+    ("for k in range(5):\n    parts.append(draw(lab.seed + k))\nmost = max(y.shape[0] for _, y in parts)", [])])
 def test_what_no_honest_program_has_is_read_off_its_form(code: str, kinds: list[str]) -> None:
     assert [one.kind for one in suspects(f"import lab\nimport numpy as np\n{code}\n")] == kinds
 

@@ -227,6 +227,8 @@ SEEDED = re.compile(r"seed", re.I)
 
 
 EXTREMES = frozenset({"max", "min", "argmax", "argmin"})
+COUNTS = re.compile(r"^len\(.*\)$|\.(shape(\[-?\d\])?|size|ndim)$")
+"""What counts rows or axes."""
 
 
 def best_seed(tree: ast.Module, lines: Lines) -> Iterable[Finding]:
@@ -253,8 +255,10 @@ def best_seed(tree: ast.Module, lines: Lines) -> Iterable[Finding]:
 
 def _chosen_from(part: ast.expr) -> Iterator[str]:
     """The names whose values an extreme is taken of: of a comprehension those that it runs over or counts through, not
-    what it only hands to a function."""
+    what it only hands to a function. The most rows of some parts are no result."""
     if isinstance(part, ast.GeneratorExp | ast.ListComp | ast.SetComp):
+        if COUNTS.search(ast.unparse(part.elt)):
+            return
         yield from (one for over in part.generators for one in _chosen_from(over.iter))
         yield from (ast.unparse(one.value) for one in ast.walk(part.elt) if isinstance(one, ast.Subscript))
     else:
