@@ -34,7 +34,8 @@ _FOUND: dict[Verdict, str] = {
     "negligible": "which is within plus and minus the smallest effect of interest, {smallest} (negligible)",
     "opposite": "which is below zero, where more than {smallest} was expected (opposite)",
     "undecided": r"which leaves it open whether it is above the smallest effect of interest, {smallest} (undecided)"}
-
+_BELOW = "which is below the smallest effect of interest, {smallest}, and leaves open whether there is any (undecided)"
+"""What is undecided, though its whole interval lies below the smallest effect."""
 
 
 def clauses(
@@ -80,7 +81,8 @@ def _part(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, 
     kind = f"{_percent(whole.level)} interval, " if interval else ""
     unit = _unit(part, whole)
     basis = "test data" if whole.confirmed else "a preview" if whole.hypothesis.confirmatory else "exploratory"
-    found = _FOUND[part.verdict].format(smallest=f"{effect.smallest:g}")
+    below = part.verdict == "undecided" and part.high is not None and part.high < effect.smallest
+    found = (_BELOW if below else _FOUND[part.verdict]).format(smallest=f"{effect.smallest:g}")
     if part.verdict == "undecided" and (part.why or part.decides):
         found = found[:-1] + "; " + (escaped(part.why) or f"about {part.decides} {_units(whole)} would decide") + ")"
     return f"{what}{where} is {number(part.mean, digits)}{interval} ({kind}$n$ = {unit}, {basis}), {found}"
@@ -130,7 +132,9 @@ def _called(one: Difference, arm: str, digits: int, *, short: bool) -> str:
             "where all pairs gave the same, so that the spread is unknown")
     unseen = "" if short or one.detectable is None else (
         f" (one below {number(one.detectable, digits)} may have gone unseen)")
-    return f"which is no measurable difference{unseen}"
+    corrected = one.p is not None and one.p_adjusted is not None and one.p <= LEVEL < one.p_adjusted
+    after = f" once {one.compared} comparisons are corrected for" if corrected and not short else ""
+    return f"which is no measurable difference{after}{unseen}"
 
 
 def _names(condition: str, plan: DataPlan) -> tuple[str, str]:

@@ -29,9 +29,8 @@ def parts(name: str) -> None:
         axes.errorbar([one["mean"] / size], [k], xerr=[[(one["mean"] - one["low"]) / size],
                                                        [(one["high"] - one["mean"]) / size]],
                       color=colour(0 if one["confirmatory"] else 1), marker="o" if one["confirmatory"] else "s",
-                      capsize=2.5, linestyle="none")
-    axes.set_yticks(range(len(effects)), [f"{one['label']}: {one['verdict']}" + (
-        "" if one["confirmatory"] else "\n(exploratory)") for one in reversed(effects)])
+                      label="confirmatory" if one["confirmatory"] else "exploratory", capsize=2.5, linestyle="none")
+    axes.set_yticks(range(len(effects)), [f"{one['label']}: {one['verdict']}" for one in reversed(effects)])
     axes.set_ylim(-0.6, len(effects) - 0.4)
     axes.set_xlabel("effect / smallest effect of interest (dashed)")
     axes.set_ylabel("hypothesis")

@@ -43,6 +43,8 @@ def test_a_supported_hypothesis_is_told_in_the_fixed_order() -> None:
     ([(0.9, 0.89), (0.9, 0.88), (0.9, 0.895), (0.9, 0.885)], "above zero but below the smallest effect of interest"),
     ([(0.9, 0.901), (0.9, 0.899), (0.9, 0.9005)], "within plus and minus the smallest effect of interest"),
     ([(0.9, 0.8), (0.9, 0.9), (0.9, 0.85)], "(undecided; about "),
+    ([(0.9, 0.92), (0.9, 0.94), (0.9, 0.89), (0.9, 0.93)],
+     "is below the smallest effect of interest, 0.03, and leaves open whether there is any (undecided"),
     ([(0.9, 0.8)] * 3, "(undecided; every seed gave the same: the spread is unknown)"),
     ([], "was not measured (nothing was measured), which leaves it open (undecided)"),
 ])
