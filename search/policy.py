@@ -17,7 +17,7 @@ from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, 
 from record.nouns.nodes import Node, NodeKind, StageName
 from search import tuning
 from search.ladder import rung
-from search.replication import of_ablation, owed, pilot, replicate_of
+from search.replication import contested, of_ablation, owed, pilot, replicate_of
 from search.settings import SearchSettings
 from search.tree import View
 
@@ -86,7 +86,11 @@ class Staged:
             return Wait()
         if (tuned := self.tuned(view)) is not None:
             return tuned
-        if view.undecided is not None and not view.limited:  # settle close calls
+        if (rerun := contested(view)) is not None:  # settle close calls: by seeds, then by a model
+            return rerun
+        if any(not one.finished and one.parent in {two.id for two in view.contested} for one in view.in_flight):
+            return Wait()
+        if view.undecided is not None and not view.limited:
             a, b = view.undecided
             return Wait() if view.asked else Compare(stage=view.stage, a=a, b=b)
         if (view.stage == "ablation" and view.busy) or (view.stage == "agenda" and not all(

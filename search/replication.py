@@ -46,6 +46,8 @@ def unsettled(state: RunState, settings: SearchSettings) -> View | None:
     return None
 
 
+MOST_CONTESTED = 3
+"""Nodes of a stage that are run with further seeds because noise hides which is better."""
 FRESH = 10_000
 """What the first fresh seed is more than the run's: searching and tuning use those just after it."""
 FEWEST = 3
@@ -152,6 +154,19 @@ def of_ablation(view: View, settings: SearchSettings) -> Sequence[int]:
     if view.locked is None or not first:
         return ()
     return view.locked.seeds[:max(first, min(len(view.locked.seeds), MINIMUM_REPLICATES))]
+
+
+def contested(view: View) -> Expand | None:
+    """The next run of two nodes that noise keeps from being told apart, with the seeds that tell them apart: those
+    right after the run's own. They carry no claim. None where there is no such pair, or enough of them ran.
+    """
+    if view.limited or view.spent or "replicate" in view.without:
+        return None
+    ran = {one.parent for one in view.kind("replicate") if one.seed < view.seed + FRESH}
+    for node in view.contested if len(ran | {one.id for one in view.contested}) <= MOST_CONTESTED else ():
+        if (due := next(replicate_of(view, view.stage, node, range(view.seed + 1, view.seed + FEWEST)), None)):
+            return due
+    return None
 
 
 def replicate_of(view: View, stage: StageName, target: Node, seeds: Sequence[int]) -> Iterator[Expand]:

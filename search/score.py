@@ -29,7 +29,7 @@ class Entry(NamedTuple):
 FEWEST = 3
 """Replicates below which their spread says nothing."""
 WITHIN = 1.0
-"""Two runs are a close call when they differ by less than so many standard deviations of such a difference.
+"""Two nodes are a close call when they differ by less than so many standard errors of that difference.
 
 After the one-standard-error rule (Breiman et al. 1984, section 3.4.3): of what is that close, the simpler is taken.
 """
@@ -136,6 +136,25 @@ def close(a: Node, b: Node, panel: Panel, known: Mapping[str, float]) -> bool:
     pairs = _by_dataset([ranked(one, panel) for one in (a, b)], panel.arms)
     return bool(pairs) and all(
         abs(x - y) <= WITHIN * sqrt(2) * known.get(dataset, 0.0) for dataset, (x, y) in pairs.items())
+
+
+def paired(a: Sequence[Node], b: Sequence[Node], panel: Panel) -> dict[str, tuple[float, float]]:
+    """Dataset -> mean difference `a - b` over the seeds that both ran with, and its standard error.
+
+    `a` and `b` are a node and its good replicates. Runs with one seed share their draws, so that the spread of their
+    differences is what hides a difference, and not that of the runs. Empty with fewer than `FEWEST` shared seeds.
+    """
+    ours, theirs = ({one.seed: one for one in those} for those in (a, b))
+    seeds = sorted(ours.keys() & theirs.keys())
+    if len(seeds) < FEWEST:
+        return {}
+    found: dict[str, list[float]] = {}
+    for seed in seeds:
+        pairs = _by_dataset([ranked(one, panel) for one in (ours[seed], theirs[seed])], panel.arms)
+        for dataset, (x, y) in pairs.items():
+            found.setdefault(dataset, []).append(x - y)
+    return {dataset: (fmean(values), stdev(values) / sqrt(len(values))) for dataset, values in found.items()
+            if len(values) == len(seeds)}
 
 
 def _values(node: Node, metric: str) -> dict[Entry, float]:

@@ -19,7 +19,7 @@ from record.nouns.tuning import Hyperparameter
 from record.spaces import widened
 from record.tuning import TrialResult, efforts, results
 from search.repairs import Together, failed_alike
-from search.score import FEWEST, Panel, close, common, coverage, gain, noise, panel_of
+from search.score import FEWEST, WITHIN, Panel, close, common, coverage, gain, noise, paired, panel_of
 from search.settings import SearchSettings
 
 Pair = tuple[str, str]
@@ -172,9 +172,33 @@ class View:
         """The widest nodes that cannot be told from the one with the largest gain, cheapest (or earliest) first."""
         if not self.widest:
             return ()
-        top = max(self.widest, key=lambda node: (gain(node, self.widest[0], self.shared), -node.decision))
-        same = [node for node in self.widest if node is top or close(node, top, self.shared, self.noise)]
+        same = [node for node in self.widest if node is self.top or not self.told_apart(node)]
         return tuple(sorted(same, key=lambda node: (node.attempts[-1].seconds if self.by_cost else 0.0, node.decision)))
+
+    @cached_property
+    def top(self) -> Node:
+        """Of the widest nodes the one with the largest gain at the run's seed."""
+        return max(self.widest, key=lambda node: (gain(node, self.widest[0], self.shared), -node.decision))
+
+    def told_apart(self, node: Node) -> bool:
+        """Whether the top is better than a node by more than noise: by the seeds that both ran with, where these are
+        enough, else by the spread of the latest best node."""
+        found = paired(self.runs(self.top), self.runs(node), self.shared)
+        sign = 1.0 if self.shared.metric.higher_is_better else -1.0
+        if found:
+            return any(sign * mean > WITHIN * error for mean, error in found.values())
+        return not close(node, self.top, self.shared, self.noise)
+
+    def runs(self, node: Node) -> tuple[Node, ...]:
+        """A node and its replicates that worked."""
+        return (node, *(one for one in self._reruns.get(node.id, ()) if one.status == "good" and not one.suspect))
+
+    @cached_property
+    def contested(self) -> tuple[Node, ...]:
+        """The top and the node that noise would have it give way to, both to be run with a few seeds more; or none."""
+        if not self.noise or len(self.equals) < 2 or self.equals[0] is self.top:
+            return ()
+        return () if close(self.top, self.equals[0], self.shared, {}) else (self.top, self.equals[0])
 
     @cached_property
     def best(self) -> Node | None:
@@ -243,7 +267,15 @@ class View:
 
     def replicates(self, node: str) -> tuple[Node, ...]:
         """The replicates of a node, of any stage, failed ones included."""
-        return tuple(one for one in self.nodes.values() if one.kind == "replicate" and one.parent == node)
+        return tuple(self._reruns.get(node, ()))
+
+    @cached_property
+    def _reruns(self) -> dict[str, list[Node]]:
+        found: dict[str, list[Node]] = {}
+        for one in self.nodes.values():
+            if one.kind == "replicate" and one.parent is not None:
+                found.setdefault(one.parent, []).append(one)
+        return found
 
 
 def view_of(

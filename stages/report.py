@@ -36,8 +36,9 @@ RULE = (
     "stage's datasets (training that diverged counts as {worst}); of equals the one with the largest gain over the "
     "reference node (the earliest of those): the relative difference of the primary metric's mean over the cells of "
     "the arms that decide which all of them measured, by dataset, averaged over datasets; of "
-    "those that the noise between seeds hides from it on every dataset (no further away than one standard deviation of "
-    "a difference of two runs; exactly equal where the noise is unknown) the one that a model found sounder from its "
+    "those that noise hides from it on every dataset (no further away than one standard error of their difference: of "
+    "the pairs of runs with one seed where both ran with three, else of two runs, by the spread of replicates; exactly "
+    "equal where the noise is unknown) the one that a model found sounder from its "
     "code, if it was asked and named one, else the {tie} one. Validation data, one seed a node")
 """`search.tree.View.best` in words."""
 

@@ -9,7 +9,7 @@ import pytest
 from record.claims.means import trusted_replicates
 from record.events.searching import Decided, Executed, Judged
 from record.nouns.data import Measurement, arm_of
-from record.nouns.decisions import Expand, summary_of
+from record.nouns.decisions import Compare, Expand, summary_of
 from record.nouns.hypotheses import Effect as Sought
 from record.nouns.hypotheses import Hypothesis, Rival
 from record.nouns.nodes import SEARCH_KINDS, StageName
@@ -146,3 +146,48 @@ def test_stages_that_settled_on_one_node_with_the_same_replicates_share_an_aggre
     made = [one for one in state.nodes.values() if one.kind == "aggregate" and one.stage in ("preliminary", "tuning")]
     assert len(made) == 1 and made[0].parent == best
     assert all(state.work_done(summary_of(stage).task) for stage in ("preliminary", "tuning"))
+
+
+class Shared(World):
+    """All runs with one seed draw the same data, so that seeds differ widely and versions of the method little."""
+
+    gains = True
+
+    def measured(self, action: Expand, rng: Random) -> tuple[Measurement, ...]:
+        of = action.parent if action.kind == "replicate" else None
+        kind = self.log.state.nodes[of].kind if of is not None else action.kind
+        better = 0.02 * (kind in ("improve", "debug")) if self.gains else Random(f"{of or action}").uniform(-.02, .02)
+        own = 0.0 if self.gains else Random(f"{action}").uniform(-.05, .05)
+        drawn = Random(f"seed {action.seed}").uniform(0.2, 0.4)
+        return tuple(Measurement(
+            name="log_loss", value=drawn + 0.2 - (arm.role == "method") * (0.1 + better) + own, condition=arm.name,
+            dataset="digits", split="validation", seed=action.seed, grade="computed") for arm in PLAN.arms)
+
+
+class Noisy(Shared):
+    gains = False
+
+
+UNTUNED = PLAN.model_copy(update={"space": ()})
+
+
+@pytest.mark.parametrize("order", ["ticket", "arrival"])
+def test_a_gain_that_seeds_hide_is_found_by_pairs_of_runs_with_one_seed(order: str) -> None:
+    log, _ = run(buggy=0.0, world=Shared, plan=UNTUNED, num_seeds=3, order=order,
+                 agenda=StageLimits(nodes=3, num_seeds=5))
+    state = log.state
+    best = state.nodes[state.stages["agenda"].best or ""]
+    assert best.kind == "improve", "the prototype was kept for being cheaper"
+    reruns = [one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "agenda"
+              and one.seed < FRESH]
+    assert {one.parent for one in reruns} == {best.id} and len(reruns) == 2
+    assert not any(isinstance(one.action, Compare) and one.action.stage == "agenda" for one in state.decisions.values())
+    assert all(one.seed >= FRESH for one in trusted_replicates(state, best.id)), "no claim rests on them"
+
+
+def test_what_pairs_leave_open_too_goes_to_the_earlier_node_and_few_are_run_again() -> None:
+    log, _ = run(buggy=0.0, world=Noisy, plan=UNTUNED, num_seeds=3, agenda=StageLimits(nodes=8, num_seeds=5))
+    state = log.state
+    reruns = [one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "agenda"
+              and one.seed < FRESH]
+    assert len({one.parent for one in reruns}) <= 3 and state.stages["agenda"].best is not None
