@@ -253,6 +253,10 @@ def _runs(inputs: CodeInputs, program: Program) -> None:
                           + (f" (nothing_left says: {program.nothing_left})" if program.nothing_left else ""))
     made = program.tree(inputs.parent.files if inputs.parent else {})
     of_cells = reads_of(made[ENTRY]) is not None
+    planned = inputs.ablation if inputs.stage == "ablation" else None
+    if planned is not None and program.arms and planned.name not in program.arms:
+        raise SourceError(f"arms has {program.arms[0][:80]!r}, and this node measures the planned ablation "
+                          f"{planned.name!r}: others write the others")
     check_added(inputs, program.added(inputs), named=inputs.kind == "ablate" and of_cells)
     if inputs.data_plan.space and of_cells:
         _reads_settings(made, inputs.data_plan)

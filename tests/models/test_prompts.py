@@ -479,3 +479,5 @@ def test_an_ablation_of_cells_names_an_arm_of_its_own(arms: tuple[str, ...], sai
         assert program.added(inputs) == arms and program.added(CODE) == ()
     planned = inputs.model_copy(update={"ablation": ABLATION})
     assert program.added(planned) == (ABLATION.name,)
+    with pytest.raises(ValueError, match=f"measures the planned ablation '{ABLATION.name}'"):
+        roles.CODE.refuse(planned, program.model_copy(update={"arms": ("another-one",)}))
