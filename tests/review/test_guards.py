@@ -144,7 +144,7 @@ def test_a_word_shows_by_its_ink_size_and_place() -> None:
 def columns(*found: tuple[float, float, list[str]]) -> list[Word]:
     """Words as poppler gives them, column by column: left edge, width, and a line for each 12 points."""
     return [Word(word, (left + wide * at, 12.0 * row, left + wide * (at + 1), 12.0 * row + 10), 10 * block + row, block)
-            for block, (left, across, lines) in enumerate(found) for row, text in enumerate(lines)
+            for block, (left, across, lines) in enumerate(found) for row, text in enumerate(lines) if text
             for wide in [across / len(text.split())] for at, word in enumerate(text.split())]
 
 
@@ -159,6 +159,19 @@ def test_a_table_is_read_by_rows() -> None:
 def test_columns_of_prose_stay_columns(lines: list[str]) -> None:
     words = columns((10, 250, lines), (320, 250, lines))
     assert text_of(words, 600) == "\n".join(lines) + "\n\n" + "\n".join(lines)
+
+
+def test_two_columns_are_read_one_after_the_other_between_what_goes_over_both() -> None:
+    left, right = ([f"{side} line {n} of the text that is set in this column" for n in range(9)]
+                   for side in ("left", "right"))
+    title, figure = (columns((60, 460, [f"{name} that goes over both of the columns"])) for name in ("Title", "Figure"))
+    moved = [Word(one.text, (one.box[0], one.box[1] + 300, one.box[2], one.box[3] + 300), 90, 90) for one in figure]
+    mixed = columns((60, 220, ["", "", *left[:1]]))  # as poppler mixes them: a line of the left, the right, the left
+    mixed += [Word(word.text, word.box, word.line + 20, 2) for word in columns((320, 220, ["", "", *right]))]
+    mixed += [Word(word.text, word.box, word.line + 40, 4) for word in columns((60, 220, ["", "", "", *left[1:]]))]
+    found = [line for line in text_of([*title, *mixed, *moved], 600).splitlines() if line]
+    over = [f"{name} that goes over both of the columns" for name in ("Title", "Figure")]
+    assert found == [over[0], *left, *right, over[1]]
 
 
 def test_an_order_is_found_whether_it_is_set_in_columns_or_in_rows() -> None:

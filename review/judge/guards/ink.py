@@ -6,7 +6,9 @@ or rendered invisibly), whose letters are less than `LEAST_HEIGHT` high, or that
 Poppler reads a table as it reads columns of prose: all cells of the first column, then all of the second, so that
 nobody can tell which number belongs to what. Where blocks of short lines follow one another, many of them hold digits,
 and lines of several blocks stand side by side, they are put into rows by their height on the page, divided by `CELL`.
-An order to the reviewer that poppler's order shows keeps that order, so that it is found.
+Where a page has two columns, what stands left of the gap between them is read before what stands right of it, between
+one part that goes over both and the next: poppler mixes them where their lines are not at one height. An order to the
+reviewer that poppler's order shows keeps that order, so that it is found.
 
 Not found: a word under a photograph, or over one in its colours; words within a picture (they are no text, and reach
 only a model that looks at pages); a table of words alone. Pages after `MOST_PAGES` are not rendered, and named. A cell
@@ -20,6 +22,7 @@ import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
@@ -39,6 +42,12 @@ MOSTLY = 2 / 3
 LEAST_CELLS = 6
 LEAST_DIGITS = 1 / 3
 """Of a table's cells: the share with a digit. Columns of words stay as they are."""
+LEAST_COLUMN = 8
+"""Lines on either side of the gap of a page with two columns."""
+LEAST_WORDS = 4
+"""Of what goes over both columns."""
+OVER = 0.05
+"""Of a page's width: how far it reaches into either; a wide formula of one column reaches less far."""
 SAME_ROW = 0.4
 """Of a cell's height: how far apart the middles of two cells of a row may be."""
 
@@ -70,13 +79,68 @@ def text_of(words: Sequence[Word], width: float) -> str:
     """The text of a page of that width in points: lines, blocks divided by a blank line, tables in rows."""
     lines = [tuple(some) for _, some in groupby(words, key=lambda word: word.line)]
     blocks = [tuple(some) for _, some in groupby(lines, key=lambda line: line[0].block)]
-    parts: list[str] = []
+    units: list[Unit] = []
     for celled, run in groupby(blocks, key=lambda block: _is_celled(block, width)):
-        some = list(run)
-        plain = "\n\n".join("\n".join(map(_text, block)) for block in some)
+        some = tuple(tuple(block) for block in run)
         rows = _table([line for block in some for line in block]) if celled else ""
-        parts.append(plain if not rows or orders(plain) else rows)
-    return "\n\n".join(parts)
+        units += [Unit(some, rows)] if rows else [Unit((block,)) for block in some]
+    as_given = "\n\n".join(map(_unit_text, units))
+    by_column = "\n\n".join(map(_unit_text, in_columns(units, width)))
+    return as_given if len(orders(as_given)) > len(orders(by_column)) else by_column
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is read as one: a block of prose, or all blocks of a table, with the text of its rows."""
+
+    blocks: tuple[tuple[Line, ...], ...]
+    rows: str = ""
+
+    @property
+    def lines(self) -> list[Line]:
+        return [line for block in self.blocks for line in block]
+
+    @cached_property
+    def box(self) -> tuple[float, float, float, float]:
+        words = [word.box for line in self.lines for word in line]
+        return (min(box[0] for box in words), min(box[1] for box in words),
+                max(box[2] for box in words), max(box[3] for box in words))
+
+
+def _unit_text(unit: Unit) -> str:
+    plain = "\n\n".join("\n".join(map(_text, block)) for block in unit.blocks)
+    return plain if not unit.rows or orders(plain) else unit.rows
+
+
+def in_columns(units: Sequence[Unit], width: float) -> list[Unit]:
+    """The units column by column; as they are on a page that has no two columns."""
+    gap = _gap([line for unit in units for line in unit.lines], width)
+    if gap is None:
+        return [*units]
+    ordered, left, right = list[Unit](), list[Unit](), list[Unit]()
+    for unit in sorted(units, key=lambda one: one.box[1]):
+        first, _, last, _ = unit.box
+        over = min(gap - first, last - gap) > OVER * width
+        if over and sum(map(len, unit.lines)) >= LEAST_WORDS:  # over both; letters of a watermark are not
+            ordered += [*left, *right, unit]
+            left, right = [], []
+        else:
+            (left if (first + last) / 2 < gap else right).append(unit)
+    return [*ordered, *left, *right]
+
+
+def _gap(lines: Sequence[Line], width: float) -> float | None:
+    """Where the gap between two columns is: few lines cross it, and many stand on either side."""
+    boxes = [(min(word.box[0] for word in line), max(word.box[2] for word in line)) for line in lines]
+    best: tuple[int, int, float, float] | None = None
+    for percent in range(40, 61):
+        at = width * percent / 100
+        left, right = sum(last <= at for _, last in boxes), sum(first >= at for first, _ in boxes)
+        cross = len(boxes) - left - right
+        if min(left, right) >= LEAST_COLUMN and 2 * cross <= left + right:
+            found = min(left, right), -cross, -abs(at - width / 2), at
+            best = found if best is None else max(best, found)
+    return best[-1] if best is not None else None
 
 
 def _text(line: Line) -> str:
@@ -121,6 +185,8 @@ DPI = 72
 MOST_PAGES = 60
 LEAST_HEIGHT = 1.5
 """Points from the top of a word's box to its bottom; a tick label of a figure at a fifth of its size has 2."""
+TALLEST = 40.0
+"""The same of what is a watermark, whose letters would stand among the lines; titles have 30."""
 LEAST_HIDDEN = 4
 """Letters and digits of a run of hidden words; less than that is a glyph that poppler draws elsewhere, and no order."""
 LEAST_CONTRAST = 24
@@ -182,7 +248,7 @@ def _parted(pages: list[Page], pictures: list[Path]) -> VisibleText:
                 kept += run
             else:
                 hidden.append((number, " ".join(word.text for word in run)))
-        texts.append(text_of(kept, page.width))
+        texts.append(text_of([word for word in kept if word.box[3] - word.box[1] <= TALLEST], page.width))
     return VisibleText("\f".join(texts), tuple(hidden), len(pages), max(0, len(pages) - len(pictures)))
 
 

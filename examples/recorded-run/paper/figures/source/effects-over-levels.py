@@ -5,11 +5,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from figure_style import colour, label_left, look, panels, save  # pyright: ignore[reportMissingImports]
 
 DATA: dict[str, Any] = json.loads(Path("inputs/decided.json").read_text())
+
+
+LABEL = 36
+"""Characters on a line of an axis' label, as wide as a panel."""
 
 
 def parts(name: str) -> None:
@@ -24,7 +29,7 @@ def parts(name: str) -> None:
         axes.errorbar([one["mean"] / size], [k], xerr=[[(one["mean"] - one["low"]) / size],
                                                        [(one["high"] - one["mean"]) / size]],
                       color=colour(0 if one["confirmatory"] else 1), marker="o" if one["confirmatory"] else "s",
-                      capsize=2.5, linestyle="none")
+                      label="confirmatory" if one["confirmatory"] else "exploratory", capsize=2.5, linestyle="none")
     axes.set_yticks(range(len(effects)), [f"{one['label']}: {one['verdict']}" for one in reversed(effects)])
     axes.set_ylim(-0.6, len(effects) - 0.4)
     axes.set_xlabel("effect / smallest effect of interest (dashed)")
@@ -50,7 +55,7 @@ def levels(name: str) -> None:
         axis.errorbar(x, mean, yerr=ends, capsize=2.5, **look(0))
         if not numeric:
             axis.set_xticks(x, [point["level"] for point in points])
-        axis.set_xlabel(DATA["factor"] or "level")
+        axis.set_xlabel(fill(DATA["factor"] or "level", LABEL))
         axis.set_title(one["label"])
     label_left(axes, "effect")
     save(figure, name)
