@@ -23,7 +23,7 @@ from record.nouns.hypotheses import Decision, Effect, PartDecided, Verdict
 from record.typeset import escaped
 
 MOST_OF_A_TITLE = 24
-"""Characters: a dataset whose title is longer goes by its name in a short clause."""
+"""Characters: a dataset whose title is longer goes by its name in a clause."""
 SHOWN: frozenset[str] = frozenset({"supported", "smaller", "opposite", "improved", "worsened"})
 """Verdicts that say that there is a difference."""
 ALIKE: frozenset[str] = frozenset({"negligible", "no measurable difference"})
@@ -70,7 +70,7 @@ def _decision(one: Decision, plan: DataPlan, titles: dict[str, str], *, short: b
 
 def _part(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, str]) -> str:
     effect, metric = part.effect, metric_of(part.effect, plan)
-    on = _listed([titles.get(name, name) for name in measured_on(plan, effect)])
+    on = _listed([_dataset(name, titles) for name in measured_on(plan, effect)])
     what = f"{escaped(described(effect.estimand, plan))}, in {escaped(metric.title or metric.name.replace('_', ' '))}"
     where = f" on {escaped(on)},"
     if part.mean is None:
@@ -90,13 +90,18 @@ def _part(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, 
 
 def _brief(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, str]) -> str:
     metric = metric_of(part.effect, plan)
-    on = _listed([titles[name] if len(titles.get(name, "")) in range(1, MOST_OF_A_TITLE) else name.replace("_", " ")
-                  for name in measured_on(plan, part.effect)])
+    on = _listed([_dataset(name, titles) for name in measured_on(plan, part.effect)])
     where = escaped(f"{on} in {metric.title or metric.name.replace('_', ' ')}")
     if part.mean is None:
         return f"the effect on {where} was not measured, which leaves it open (undecided)"
     basis = "" if whole.confirmed else ", a preview" if whole.hypothesis.confirmatory else ", exploratory"
     return f"the effect on {where} is {number(part.mean, decimals_of(part))} ({part.verdict}{basis})"
+
+
+def _dataset(name: str, titles: dict[str, str]) -> str:
+    """Its title where that is short, else its name: the text says once what it is in full."""
+    title = titles.get(name, "").partition(" (")[0]
+    return title if 0 < len(title) < MOST_OF_A_TITLE else name.replace("_", " ")
 
 
 def _units(whole: Decision) -> str:
@@ -119,7 +124,7 @@ def _difference(one: Difference, plan: DataPlan, titles: dict[str, str], *, shor
     kind = f"{_percent(LEVEL)} interval, " if interval else ""
     at = f" at {level}" if level else ""
     basis = "exploratory" if short else f"{kind}$n$ = {one.n} seeds, {one.split} data, exploratory{better}"
-    return (f"the {title} of {arm} minus that of {other}{at} on {escaped(titles.get(one.dataset, one.dataset))} is "
+    return (f"the {title} of {arm} minus that of {other}{at} on {escaped(_dataset(one.dataset, titles))} is "
             f"{number(one.mean, digits)}{'' if short else interval} ({basis}), "
             f"{_called(one, arm, digits, short=short)}{''.join(f', {caveat}' for caveat in one.caveats)}")
 

@@ -245,6 +245,7 @@ def _decision(
     verdict: Verdict = "supported" if set(verdicts) == {"supported"} else (*refuted, "undecided")[0]
     return Decision(hypothesis=one, parts=tuple(own), verdict=verdict, p=p, level=level, family=family,
                     confirmed=confirmed, holds=sum(part.verdict == "supported" for part in others),
+                    others=tuple(others),
                     rival=rival[0] if rival else None)
 
 

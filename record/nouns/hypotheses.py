@@ -77,6 +77,7 @@ class Decision(Frozen):
     family: int = Field(ge=1, description="confirmatory hypotheses that the correction is over")
     confirmed: bool = Field(description="on test data and fresh seeds, after a lock; else it is a preview")
     holds: int = Field(default=0, description="of the declared alternatives, those that are supported, too")
+    others: tuple[PartDecided, ...] = Field(default=(), exclude=True, description="what came of these alternatives")
     rival: PartDecided | None = Field(default=None, description=(
         "what came of the measurement on which the rival explanation disagrees; near zero is within plus and minus the "
         "smallest effect of the first part"))

@@ -12,9 +12,10 @@ from functools import partial
 
 from record.claims.decisions import decisions
 from record.claims.printing import decimals_of, number
-from record.estimands import described
+from record.estimands import described, metric_of
 from record.fold.state import RunState
-from record.nouns.hypotheses import Decision, PartDecided
+from record.nouns.data import DataPlan
+from record.nouns.hypotheses import Decision, Effect, PartDecided
 from stages.paper.latex import recorded, rendered, row
 from stages.paper.sources import Table
 
@@ -76,4 +77,10 @@ def in_full(state: RunState) -> str:
     if plan is None or not found:
         return ""
     return rendered("registered.tex.jinja", {
-        "found": found, "described": partial(described, plan=plan)})
+        "found": found, "described": partial(described, plan=plan), "estimate": _estimate,
+        "metric": partial(_metric, plan=plan)})
+
+
+def _metric(effect: Effect, plan: DataPlan) -> str:
+    found = metric_of(effect, plan)
+    return found.title or found.name.replace("_", " ")
