@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from inspector.web.watched import Watched
 from record.cells import CellOutcome, CellStatus
+from record.nouns.data import DataPlan, arm_of, level_of
 
 AT_ONCE: Final = 100
 """Nodes on one page."""
@@ -45,7 +46,7 @@ def grid_of(run: Watched, first: int) -> CellGrid:
     names = [*cells][::-1]
     first = max(0, min(first, len(names) - 1)) // AT_ONCE * AT_ONCE
     shown = {name: _by_place(cells[name]) for name in names[first:first + AT_ONCE]}
-    columns = tuple(sorted({place for row in shown.values() for place in row}))
+    columns = tuple(sorted({place for row in shown.values() for place in row}, key=lambda place: _order(place, plan)))
     counts = Counter(one.outcome for those in cells.values() for one in those)
     primary = plan.primary.name if plan is not None else ""
     return CellGrid(
@@ -54,6 +55,15 @@ def grid_of(run: Watched, first: int) -> CellGrid:
                                                      for one in columns)) for name, row in shown.items()),
         first, len(names), tuple((one, counts[one]) for one in SIGNS if counts[one]),
         (plan.primary.title or primary) if plan is not None else "")
+
+
+def _order(place: tuple[str, str], plan: DataPlan | None) -> tuple[object, ...]:
+    """Datasets, arms and levels as the plan has them, what it does not have after them."""
+    names = [[one.name for one in those] for those in (
+        (plan.datasets, plan.arms, plan.all_levels) if plan is not None else ((), (), ()))]
+    parts = place[0], arm_of(place[1]), level_of(place[1])
+    return (*(known.index(part) if part in known else len(known)
+              for known, part in zip(names, parts, strict=True)), place)
 
 
 def _by_place(cells: tuple[CellStatus, ...]) -> dict[tuple[str, str], list[CellStatus]]:

@@ -14,6 +14,7 @@ from inspector.logs import small_step
 from inspector.render import status_lines, tree_lines
 from inspector.status import Status, status_of
 from inspector.tree import tree_of
+from inspector.web.cell_grid import grid_of
 from inspector.web.node_panel import panel_of
 from inspector.web.pages import Pages
 from inspector.web.pieces import RunPieces
@@ -23,6 +24,7 @@ from record.events.running import Resumed
 from record.events.searching import CellExecuted, CellsOwed, Executed, Stepped
 from record.folder import RunFolder
 from record.nouns.cells import Cell
+from record.nouns.data import arm_of
 from tests.inspector.celled import celled
 from tests.inspector.story import BEGAN, ended, told
 from tests.inspector.web import Seen, recorded
@@ -126,3 +128,13 @@ def test_a_killed_process_leaves_its_nodes_cells_as_they_are() -> None:
     [row] = [row for row in tree_of(story.state).stages[0].nodes if row.id == "n0003"]
     assert row.cells is not None and (row.cells.done, row.cells.waiting) == (2, 2)
     assert RunFolder(Path("run")).cell("a-0") == Path("run/cells/a-0")
+
+
+def test_the_grid_has_datasets_arms_and_levels_in_the_order_of_the_plan(tmp_path: Path) -> None:
+    run = Watched(recorded(tmp_path / "celled", celled()), "celled")
+    run.look()
+    plan = run.state.data_plan
+    assert plan is not None
+    found = [arm_of(condition) for _, condition in grid_of(run, 0).columns]
+    arms = [arm.name for arm in plan.arms if arm.name in found]
+    assert arms and list(dict.fromkeys(found))[: len(arms)] == arms
