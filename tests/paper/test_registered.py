@@ -37,6 +37,19 @@ def test_page_one_has_the_plan_and_its_objective_and_a_table_every_verdict() -> 
     assert table_of(synthetic.state()) == () and "Data plan" in page_one(synthetic.state())
 
 
+def test_the_appendix_tells_what_came_of_the_alternatives_and_of_the_rival() -> None:
+    run = asked()
+    assert run.data_plan is not None
+    [one] = run.data_plan.hypotheses
+    other = one.effects[0].model_copy(update={"smallest": 9.0})
+    run.data_plan = run.data_plan.model_copy(update={
+        "hypotheses": (one.model_copy(update={"alternatives": (one.effects[0], other)}),)})
+    [found], text = decisions(run), " ".join(in_full(run).split())
+    assert [part.verdict for part in found.others] == ["supported", "smaller"] and found.holds == 1
+    assert text.count("Declared alternatives:") == 1 and r"(supported at \rec{0.02});" in text
+    assert "(smaller at " in text and "It came to" in text and "others" not in found.model_dump()
+
+
 async def test_both_are_set_and_nothing_in_them_is_untied(tmp_path: Path) -> None:
     run = asked()
     paper = synthetic.bare(tmp_path, "Table~\\ref{tab:hypotheses} has it.\n\n\\papertable{hypotheses}")
