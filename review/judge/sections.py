@@ -13,6 +13,8 @@ LEAST = 800
 """Characters below which a section is not worth cutting: it is left out as a whole."""
 
 _BACK = re.compile(r"^(?:references\b|bibliography\b|appendi|acknowledge?ments?\b|supplement)", re.IGNORECASE)
+_LETTERED = re.compile(r"^[A-Z]\.?[ \t]")
+"""Of a PDF's headings that follow numbered ones: those of an appendix, also of a paper without references."""
 _NUMBERED = re.compile(r"^(\d{1,2}|[A-Z])\.?[ \t]+([^\W\d_][^\n]{1,80})$")
 _NAMED = re.compile(
     r"^(abstract|references|bibliography|acknowledge?ments?|appendix|appendices|supplementary materials?)[ \t:.]*$",
@@ -45,7 +47,7 @@ class Excerpt:
 
 def of_pdf(text: str) -> tuple[PaperSection, ...]:
     """The sections of a PDF's text by their numbered headings; by page where it has none that are recognised."""
-    found = list(_collected(_pdf_lines(text)))
+    found = list(_collected(_pdf_lines(text), begins=_LETTERED))
     if sum(bool(section.title) for section in found) >= 2:
         return tuple(found)
     pages = [page for page in text.split("\f") if page.strip()]
@@ -91,8 +93,9 @@ def _markdown_lines(text: str) -> Iterator[tuple[str | None, str]]:
             yield None, line
 
 
-def _collected(lines: Iterable[tuple[str | None, str]]) -> Iterator[PaperSection]:
-    """Sections from lines; once the back matter has begun, all that follows belongs to it."""
+def _collected(lines: Iterable[tuple[str | None, str]], begins: re.Pattern[str] = _BACK) -> Iterator[PaperSection]:
+    """Sections from lines; once the back matter has begun, all that follows belongs to it. So it does with a heading
+    that `begins` it."""
     title, kept, back = "", list[str](), False
     for heading, line in (*lines, ("", "")):
         if heading is None:
@@ -101,7 +104,7 @@ def _collected(lines: Iterable[tuple[str | None, str]]) -> Iterator[PaperSection
         text = "\n".join(kept).strip()
         if title or text:
             yield PaperSection(title, text, back)
-        title, kept, back = heading, [line], back or bool(_BACK.match(heading))
+        title, kept, back = heading, [line], back or bool(_BACK.match(heading) or begins.match(heading))
 
 
 def after_group(text: str, begin: int) -> int | None:

@@ -189,6 +189,9 @@ def test_a_pdf_is_cut_at_its_numbered_headings() -> None:
         ("", False), ("Abstract", False), ("1 Introduction", False), ("2 Method", False), ("3 Results", False),
         ("References", True), ("A Proofs", True), ("B Data", True)]
     assert parts[3].text == "3 epochs were used\n5 Wet Roofs"
+    bare = of_pdf("1 Introduction\nIt rains.\nA plain sentence.\n2 Results\nLoud.\nA Proofs\nNone.\nB Data\nRain.")
+    assert [(part.title, part.back) for part in bare] == [
+        ("1 Introduction", False), ("2 Results", False), ("A Proofs", True), ("B Data", True)], "no references"
 
 
 def test_a_pdf_without_headings_is_cut_at_its_pages() -> None:
