@@ -29,7 +29,7 @@ LOSSES = re.compile(r"loss|nll|entropy|(^|_)(mse|mae|rmse)(_|$)|error", re.I)
 LENGTHS = re.compile(r"^(N_|NUM_)?(\w+_)?(EPOCHS|STEPS|ITERATIONS|UPDATES)$")
 NOT_LENGTHS = re.compile(r"MAX|WARM|EVAL|LOG|EVERY|INNER|PATIENCE|ATTACK|SAMPL|DIFFUS|TIME|WINDOW|HORIZON")
 """Names that only bound the length of a training, or that are of something else."""
-ENDS_EARLY = re.compile(r"patience|early|should_stop|seconds_left|\bbreak\b|converge|tol\b", re.I)
+ENDS_EARLY = re.compile(r"patience|early|should_stop|seconds_left|\bbreak\b|converge|tol\b|max_?iter", re.I)
 SEEDS = re.compile(r"^(N_|NUM_|NUMBER_OF_)?(RANDOM_)?SEEDS$")
 MUCH = 8.0
 """How many times more rows the method must have learnt from than the baseline."""

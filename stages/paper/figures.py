@@ -23,7 +23,7 @@ from models.client import ModelClient
 from models.errors import BudgetSpent
 from models.roles.assessing import Statistic
 from models.roles.figures import FIGURES, FigurePart, FigureScript, FiguresInputs, FigureStyle
-from record.claims.means import ablation_conditions, paper_claims, replicates_of
+from record.claims.means import ablation_conditions, paper_claims, trusted_replicates
 from record.events.papers import FiguresMade
 from record.folder import draft_of, part_of, seal, sha256, write_file
 from record.nouns.data import DataPlan, DatasetFacts
@@ -105,7 +105,8 @@ async def draw_figures(bench: Bench) -> None:
             executor=bench.executor, seconds=min(PLOT_SECONDS, bench.node_seconds), seed=node.seed,
             folder=draft_of(bench.folder.drawn), style=style_for(material_of(bench).template),
             canvas=Canvas(node.id, inputs={one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays"
-                                           for one in replicates_of(bench.state, node.id) if one.status == "good"}),
+                                           for one in trusted_replicates(bench.state, node.id)
+                                           if one.status == "good"}),
             statistics=tuple(statistic(claim) for claim in paper_claims(bench.state)))
         await _draw_decided(bench, studio, drawn)
         lacking = "the model gave no figures that can be used"

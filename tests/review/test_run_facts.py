@@ -66,7 +66,8 @@ def cells(**trained: Training | None) -> dict[Cell, Training | None]:
 
 @pytest.mark.parametrize(("code", "steps", "found"), [
     ("EPOCHS = 50\n", 20, True), ("EPOCHS = 50\n", 50, False), ("MAX_STEPS = 50\n", 20, False),
-    ("EPOCHS = 50\nPATIENCE = 3\n", 20, False), ("EPOCHS = 50\nEVAL_STEPS = 9\n", 20, True), ("", 20, False)])
+    ("EPOCHS = 50\nPATIENCE = 3\n", 20, False), ("ITERATIONS = 50\nfit(max_iter=ITERATIONS)\n", 20, False),
+    ("EPOCHS = 50\nEVAL_STEPS = 9\n", 20, True), ("", 20, False)])
 def test_fewer_steps_than_the_source_says_are_a_sign(code: str, steps: int, found: bool) -> None:
     ran = Ran({"experiment.py": code}, trained=cells(baseline=Training(steps=steps), method=Training(steps=3)))
     assert kinds(ran) == ["too short"] * found
