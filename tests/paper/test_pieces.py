@@ -120,6 +120,7 @@ def test_what_happened_in_the_search_is_disclosed():
     assert typed(brief.replace("3pt", "")) == []
 
 
+@pytest.mark.slow
 def test_the_appendix_is_as_short_after_a_hundred_failures():
     state = eventful()
     broken = next(node for node in state.nodes.values() if node.status == "buggy")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from record.claims.clauses import clauses
 from record.claims.decisions import decisions
 from record.fold.state import RunState
@@ -50,6 +52,7 @@ def test_the_appendix_tells_what_came_of_the_alternatives_and_of_the_rival() -> 
     assert "(smaller at " in text and "It came to" in text and "others" not in found.model_dump()
 
 
+@pytest.mark.slow
 async def test_both_are_set_and_nothing_in_them_is_untied(tmp_path: Path) -> None:
     run = asked()
     paper = synthetic.bare(tmp_path, "Table~\\ref{tab:hypotheses} has it.\n\n\\papertable{hypotheses}")

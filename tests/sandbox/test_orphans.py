@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from sandbox.isolation.processes import kill_orphans
 from tests.sandbox.conftest import gone
 
@@ -25,6 +27,7 @@ def kernel(cache: Path) -> subprocess.Popen[str]:
     return child
 
 
+@pytest.mark.slow
 def test_a_kernel_and_what_it_started_are_ended_and_those_of_another_run_are_not(tmp_path: Path) -> None:
     with kernel(tmp_path / "mine" / "cache") as mine, kernel(tmp_path / "other" / "cache") as other:
         try:

@@ -64,6 +64,7 @@ def test_without_hypotheses_and_curves_there_is_nothing_to_draw(tmp_path: Path) 
     assert script_of(data_of(run, RunFolder(tmp_path)), run.data_plan) is None
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn_by_the_program(tmp_path: Path) -> None:
     run, folder = asked(), RunFolder(tmp_path / "run")
     with_curves(run, folder)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from models.roles.revising import ReflectInputs, Reflection, ScopeFindings, ScopeInputs
 from record.events.papers import Released, Scoped
 from record.nouns.hypotheses import Decision, Effect, Hypothesis, Verdict
@@ -55,6 +57,7 @@ def test_every_text_of_a_paper_is_held_against_the_scope() -> None:
                     "datasets; may be said: name the datasets")
 
 
+@pytest.mark.slow
 async def test_what_claims_too_much_is_told_to_the_reflector_and_a_title_that_does_is_not_released(
     tmp_path: Path,
 ) -> None:
