@@ -145,6 +145,7 @@ def ahead_of(state: RunState) -> Ahead | None:
     made = Counter[str]()
     for usage in (state.usage, *(one.usage for one in state.ancestry)):  # calls before a branching count too
         made.update({role: one.calls for role, one in usage.items()})
+    made["summary"] = sum(one.summary is not None for one in state.stages.values())  # some without a model
     calls = {one.role: max(0, one.likely - made[one.role]) for one in whole.calls
              if one.role not in PREPARING and (searching or one.role in WRITE_UP)}
     asked = {role: settings.models.candidates(ROLES[role])[:1] for role in calls}

@@ -67,6 +67,10 @@ def summary(state: RunState) -> dict[str, Any]:
             "n": len(part.values), "verdict": one.verdict} for one in decisions(state) for part in one.parts}}
 
 
+def _state(run: Path) -> RunState | None:
+    return read_state(run) if (run / "run.db").exists() else None
+
+
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
@@ -88,10 +92,12 @@ def main(arguments: list[str] | None = None) -> int:
         if task not in TASKS or way not in WAYS:
             parser.error(f"there is no {name!r}: a task of {', '.join(TASKS)}, a way of {', '.join(WAYS)}")
         run = given.runs / name
-        if not given.report and not ((run / "run.db").exists() and read_state(run).ended is not None):
+        state = _state(run)
+        if not given.report and (state is None or state.ended is None):
             subprocess.run(command(task, way, given.runs, given.model, given.base_url), check=False)
-        if (run / "run.db").exists() and read_state(run).data_plan is not None:
-            found[name] = summary(read_state(run))
+            state = _state(run)
+        if state is not None and state.data_plan is not None:
+            found[name] = summary(state)
     text = json.dumps(found, indent=1)
     print(text)
     if given.out:

@@ -11,7 +11,6 @@ from record.claims.means import claims_on_test, paper_claims
 from record.claims.printing import decimals, decimals_of
 from record.estimands import described, metric_of
 from record.fold.state import RunState
-from record.nouns.data import MetricSpec
 from record.nouns.hypotheses import Decision, PartDecided
 from record.nouns.papers import Judgement
 
@@ -56,15 +55,11 @@ def headline_of(state: RunState) -> Headline | None:
                   if one.name == plan.primary.name and one.arm in methods)
     decided = decisions(state)
     effects = tuple(tuple(
-        ShownEffect(part, f"{described(part.effect.estimand, plan)}, in {_title(metric_of(part.effect, plan))}",
+        ShownEffect(part, f"{described(part.effect.estimand, plan)}, in {metric_of(part.effect, plan).words}",
                     min(MOST_DIGITS, decimals_of(part))) for part in one.parts) for one in decided)
     digits = max((min(MOST_DIGITS, decimals(one)) for one in found), default=3)
     return Headline(decided, effects, found, digits, "test" if claims_on_test(state) else "validation",
-                    _title(plan.primary), "higher" if plan.primary.higher_is_better else "lower")
-
-
-def _title(metric: MetricSpec) -> str:
-    return metric.title or metric.name.replace("_", " ")
+                    plan.primary.words, "higher" if plan.primary.higher_is_better else "lower")
 
 
 def score_of_paper(judgement: Judgement) -> tuple[float, int]:

@@ -88,7 +88,7 @@ class Staged:
             return tuned
         if (rerun := contested(view)) is not None:  # settle close calls: by seeds, then by a model
             return rerun
-        if any(not one.finished and one.parent in {two.id for two in view.contested} for one in view.in_flight):
+        if any(one.parent in {node.id for node in view.contested} for one in view.in_flight):
             return Wait()
         if view.undecided is not None and not view.limited:
             a, b = view.undecided

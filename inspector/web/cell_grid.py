@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from statistics import fmean
 from typing import Final, NamedTuple
 
@@ -46,7 +47,7 @@ def grid_of(run: Watched, first: int) -> CellGrid:
     names = [*cells][::-1]
     first = max(0, min(first, len(names) - 1)) // AT_ONCE * AT_ONCE
     shown = {name: _by_place(cells[name]) for name in names[first:first + AT_ONCE]}
-    columns = tuple(sorted({place for row in shown.values() for place in row}, key=lambda place: _order(place, plan)))
+    columns = tuple(sorted({place for row in shown.values() for place in row}, key=_order(plan)))
     counts = Counter(one.outcome for those in cells.values() for one in those)
     primary = plan.primary.name if plan is not None else ""
     return CellGrid(
@@ -57,13 +58,12 @@ def grid_of(run: Watched, first: int) -> CellGrid:
         (plan.primary.title or primary) if plan is not None else "")
 
 
-def _order(place: tuple[str, str], plan: DataPlan | None) -> tuple[object, ...]:
-    """Datasets, arms and levels as the plan has them, what it does not have after them."""
-    names = [[one.name for one in those] for those in (
+def _order(plan: DataPlan | None) -> Callable[[tuple[str, str]], tuple[object, ...]]:
+    """A key that sorts datasets, arms and levels as the plan has them, what it does not have after them."""
+    ranks = [{one.name: rank for rank, one in enumerate(those)} for those in (
         (plan.datasets, plan.arms, plan.all_levels) if plan is not None else ((), (), ()))]
-    parts = place[0], arm_of(place[1]), level_of(place[1])
-    return (*(known.index(part) if part in known else len(known)
-              for known, part in zip(names, parts, strict=True)), place)
+    return lambda place: (*(rank.get(part, len(rank)) for rank, part in zip(
+        ranks, (place[0], arm_of(place[1]), level_of(place[1])), strict=True)), place)
 
 
 def _by_place(cells: tuple[CellStatus, ...]) -> dict[tuple[str, str], list[CellStatus]]:

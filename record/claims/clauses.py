@@ -71,7 +71,7 @@ def _decision(one: Decision, plan: DataPlan, titles: dict[str, str], *, short: b
 def _part(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, str]) -> str:
     effect, metric = part.effect, metric_of(part.effect, plan)
     on = _listed([_dataset(name, titles) for name in measured_on(plan, effect)])
-    what = f"{escaped(described(effect.estimand, plan))}, in {escaped(metric.title or metric.name.replace('_', ' '))}"
+    what = f"{escaped(described(effect.estimand, plan))}, in {escaped(metric.words)}"
     where = f" on {escaped(on)},"
     if part.mean is None:
         return f"{what}{where} was not measured ({escaped(part.why)}), which leaves it open (undecided)"
@@ -91,7 +91,7 @@ def _part(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, 
 def _brief(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, str]) -> str:
     metric = metric_of(part.effect, plan)
     on = _listed([_dataset(name, titles) for name in measured_on(plan, part.effect)])
-    where = escaped(f"{on} in {metric.title or metric.name.replace('_', ' ')}")
+    where = escaped(f"{on} in {metric.words}")
     if part.mean is None:
         return f"the effect on {where} was not measured, which leaves it open (undecided)"
     basis = "" if whole.confirmed else ", a preview" if whole.hypothesis.confirmatory else ", exploratory"
@@ -116,7 +116,7 @@ def _unit(part: PartDecided, whole: Decision) -> str:
 
 def _difference(one: Difference, plan: DataPlan, titles: dict[str, str], *, short: bool = False) -> str:
     metric = next((each for each in plan.metrics if each.name == one.name), None)
-    title = escaped(metric.title or metric.name.replace("_", " ")) if metric else escaped(one.name)
+    title = escaped(metric.words) if metric else escaped(one.name)
     (arm, level), (other, _) = (_names(side, plan) for side in (one.condition, one.other))
     digits = decimals(one)
     interval = "" if one.low is None else f" [{number(one.low, digits)}, {number(one.high, digits)}]"

@@ -29,6 +29,11 @@ class MetricSpec(Frozen):
     high: float | None = Field(default=None, description="highest value there is; null where there is none")
 
     @property
+    def words(self) -> str:
+        """Its title, else its name in words."""
+        return self.title or self.name.replace("_", " ")
+
+    @property
     def compares(self) -> bool:
         """Whether a value takes the predictions of several conditions, so that no cell has it by itself."""
         return self.formula.startswith("flip_rate")

@@ -51,7 +51,7 @@ def data_of(state: RunState, folder: RunFolder) -> dict[str, Any]:
              for one in decisions(state) for k, part in enumerate(one.parts, 1)
              if part.mean is not None and part.low is not None]
     return {"parts": parts, "levels": list(_levels(plan, runs)), "factor": plan.factor,
-            "metric": plan.primary.title or plan.primary.name.replace("_", " "),
+            "metric": plan.primary.words,
             "curves": list(_curves(state, plan, folder))}
 
 

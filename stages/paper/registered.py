@@ -14,8 +14,7 @@ from record.claims.decisions import decisions
 from record.claims.printing import decimals_of, number
 from record.estimands import described, metric_of
 from record.fold.state import RunState
-from record.nouns.data import DataPlan
-from record.nouns.hypotheses import Decision, Effect, PartDecided
+from record.nouns.hypotheses import Decision, PartDecided
 from stages.paper.latex import recorded, rendered, row
 from stages.paper.sources import Table
 
@@ -78,9 +77,4 @@ def in_full(state: RunState) -> str:
         return ""
     return rendered("registered.tex.jinja", {
         "found": found, "described": partial(described, plan=plan), "estimate": _estimate,
-        "metric": partial(_metric, plan=plan)})
-
-
-def _metric(effect: Effect, plan: DataPlan) -> str:
-    found = metric_of(effect, plan)
-    return found.title or found.name.replace("_", " ")
+        "metric": partial(metric_of, plan=plan)})

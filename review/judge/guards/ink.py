@@ -82,34 +82,27 @@ def text_of(words: Sequence[Word], width: float) -> str:
     units: list[Unit] = []
     for celled, run in groupby(blocks, key=lambda block: _is_celled(block, width)):
         some = tuple(tuple(block) for block in run)
-        rows = _table([line for block in some for line in block]) if celled else ""
-        units += [Unit(some, rows)] if rows else [Unit((block,)) for block in some]
-    as_given = "\n\n".join(map(_unit_text, units))
-    by_column = "\n\n".join(map(_unit_text, in_columns(units, width)))
-    return as_given if len(orders(as_given)) > len(orders(by_column)) else by_column
+        lines, texts = [line for block in some for line in block], ["\n".join(map(_text, block)) for block in some]
+        rows, plain = _table(lines) if celled else "", "\n\n".join(texts)
+        units += [Unit(lines, plain if orders(plain) else rows)] if rows else [
+            Unit(block, text) for block, text in zip(some, texts, strict=True)]
+    ordered = in_columns(units, width)
+    as_given, by_column = ("\n\n".join(unit.text for unit in those) for those in (units, ordered))
+    return as_given if ordered != units and len(orders(as_given)) > len(orders(by_column)) else by_column
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What is read as one: a block of prose, or all blocks of a table, with the text of its rows."""
+    """What is read as one: the lines of a block of prose, or of all blocks of a table, and their text."""
 
-    blocks: tuple[tuple[Line, ...], ...]
-    rows: str = ""
-
-    @property
-    def lines(self) -> list[Line]:
-        return [line for block in self.blocks for line in block]
+    lines: Sequence[Line]
+    text: str
 
     @cached_property
     def box(self) -> tuple[float, float, float, float]:
         words = [word.box for line in self.lines for word in line]
         return (min(box[0] for box in words), min(box[1] for box in words),
                 max(box[2] for box in words), max(box[3] for box in words))
-
-
-def _unit_text(unit: Unit) -> str:
-    plain = "\n\n".join("\n".join(map(_text, block)) for block in unit.blocks)
-    return plain if not unit.rows or orders(plain) else unit.rows
 
 
 def in_columns(units: Sequence[Unit], width: float) -> list[Unit]:

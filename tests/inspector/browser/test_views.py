@@ -143,8 +143,11 @@ def test_the_grid_of_cells_and_the_use_of_slots(viewer: Viewer, look: Look) -> N
 
 def test_runs_are_sorted_and_two_are_compared(viewer: Viewer, look: Look) -> None:
     page = look(_at(viewer, "/"))
+    assert page.locator("th[aria-sort=descending]").inner_text().startswith("started")
+    page.locator("th a", has_text="started").click()
+    page.wait_for_selector("th[aria-sort=ascending] >> text=started")
     page.locator("th a", has_text="nodes").click()
-    page.wait_for_selector("th[aria-sort=ascending]")
+    page.wait_for_selector("th[aria-sort=ascending] >> text=nodes")
     page.locator("th a", has_text="nodes").click()
     page.wait_for_selector("th[aria-sort=descending]")
     assert page.locator("tr.run .title a").first.get_attribute("href") == "/runs/tuned"
