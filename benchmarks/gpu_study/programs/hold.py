@@ -1,0 +1,11 @@
+"""Hold memory of the GPU outside of the program: `hold.py SHARE SECONDS`; prints `held` once it does."""
+import sys
+import time
+
+import torch
+
+free, _ = torch.cuda.mem_get_info()
+held = torch.empty(int(free * float(sys.argv[1])), dtype=torch.uint8, device="cuda")
+torch.cuda.synchronize()
+print("held", flush=True)
+time.sleep(float(sys.argv[2]))
