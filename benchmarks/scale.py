@@ -1,11 +1,12 @@
-"""Where the limits of one head are: a record of 1,000 nodes and 10^5 cells, decisions on it, its page, and how many
-cells a second one process sends out, takes back and commits.
+"""Where the limits of one head are: a record of 1,000 nodes and 10^5 cells, decisions on it in each stage, its page,
+and how many cells a second one process sends out, takes back and commits.
 
-    python -m benchmarks.scale [--out FILE] [--nodes N ...] [--cells N] [--no-page]
+    python -m benchmarks.scale [--out FILE] [--nodes N ...] [--cells N] [--no-page] [--stages-only]
 
 Prints one JSON object. Nothing is trained, and no machine is asked: places answer at once from a folder that lies
-ready. So what is measured is the head's own work, which is what does not become more with more machines. `record` is
-measured in a process of its own for each size.
+ready. So what is measured is the head's own work, which is what does not become more with more machines. `record` and
+`stages` are measured in a process of their own for each size and stage. Settings of `stages` are drawn at random, so
+that no sampler of Optuna counts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -29,13 +30,20 @@ from benchmarks.inspector import PLAN, Growing
 from benchmarks.record import node
 from inspector.status import status_in
 from record.events import Event
-from record.events.searching import CellExecuted, Executed
+from record.events.running import Started
+from record.events.searching import CellExecuted, CellsOwed, Decided, Executed, Judged, Locked, Prepared, Settled
+from record.fold.apply import apply, fold
+from record.fold.state import RunState
+from record.keeping import may_go
 from record.log import EventLog
 from record.nouns.cells import Cell, CellLine
-from record.nouns.data import Level, Measurement, Needs
-from record.nouns.decisions import Seen
-from record.nouns.nodes import CellRun, node_id
-from record.reading import read_state
+from record.nouns.data import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec, Needs
+from record.nouns.decisions import Expand, Seen
+from record.nouns.hypotheses import Effect, Hypothesis
+from record.nouns.idea import Idea
+from record.nouns.nodes import STAGES, Attempt, CellRun, NodeKind, StageName, node_id
+from record.nouns.tuning import Hyperparameter, Trial, Tuning
+from record.reading import read_events, read_state, write_database
 from sandbox.cells import Schedule
 from sandbox.cluster.engine import Cluster, Hand
 from sandbox.cluster.messages import Done, Facts, News, Terms
@@ -51,6 +59,8 @@ from search.settings import SearchSettings, StageLimits
 from search.tree import view_of
 
 SIZES = (10, 100, 1000)
+OWING = ((400, 100), (1000, 100))
+"""Nodes, and cells that each of them owes, of `stages`."""
 
 
 # --- the record -------------------------------------------------------------------------------------------------------
@@ -140,6 +150,169 @@ def page(folder: Path, sizes: list[int]) -> dict[str, Any]:
             with viewing(folder / str(nodes) / "run") as viewer:
                 found[str(nodes)] = {"first": paint(browser, viewer.address), "again": paint(browser, viewer.address)}
     return found
+
+
+# --- a decision in each stage -----------------------------------------------------------------------------------------
+
+ARMS = ("plain", "c1", "c2", "c3")
+
+
+def study(nodes: int, cells: int) -> DataPlan:
+    """Four tuned arms at so many levels that a node owes so many cells."""
+    return DataPlan(
+        task="classify", datasets=(DatasetUse(name="d"),), expected_seconds=1.0, factor="level",
+        levels=tuple(Level(name=f"l{n}") for n in range(cells // len(ARMS))),
+        metrics=(MetricSpec(name="log_loss", title="log loss", higher_is_better=False),),
+        arms=tuple(Arm(name=name, role="method" if n else "baseline") for n, name in enumerate(ARMS)),
+        space=(Hyperparameter(name="lr", kind="log", low=1e-4, high=1.0, default=0.01, source="usual"),),
+        tuning=Tuning(budget=4.0 * nodes, sampler="random"),
+        hypotheses=(Hypothesis(id="h", statement="s", reason="r", unit="seeds", confirmatory=True, effects=(
+            Effect(estimand="mean(c1 - plain, over=levels)", smallest=0.01),)),))
+
+
+def kinds(stage: StageName, nodes: int) -> Iterator[tuple[StageName, NodeKind, int]]:
+    """Stage, kind and parent (0: none) of each node of a run that searches this stage with so many of them."""
+    place = STAGES.index(stage)
+    shares = ((1.0,), (0.05, 0.95), (0.05, 0.25, 0.7), (0.05, 0.15, 0.4, 0.4))[place]
+    k, bests = 0, [0]
+    for name, share in zip(STAGES, shares, strict=False):
+        first = k + 1
+        last = nodes if name == stage else k + max(2, round(share * nodes))
+        while k < last:
+            k += 1
+            best = bests[-1]
+            if name == "preliminary":
+                yield name, "draft", 0
+            elif name == "tuning":
+                yield name, ("tune" if k == last and name != stage else "trial"), best
+            elif name == "agenda":
+                yield name, "improve", best
+            else:
+                yield (name, "ablate", best) if (k - first) % 2 else ("agenda", "replicate", best)
+        bests.append(last if name == "tuning" else first)
+
+
+def owing(stage: StageName, nodes: int, cells: int) -> Iterator[Event]:
+    """The events of such a run: every node owes cells, each executed by itself; earlier stages are settled."""
+    plan, last, settings = study(nodes, cells), "preliminary", 0
+    yield Started(idea=Idea.model_validate({"Name": "n", "Title": "t", "Experiments": ["one", "two"]}), settings={},
+                  seed=0, version="0", model="m")
+    yield Prepared(data_plan=plan, datasets=())
+    bests: dict[StageName, str] = {}
+    for k, (name, kind, parent) in enumerate(kinds(stage, nodes), 1):
+        if STAGES.index(name) > STAGES.index(last) or (kind == "replicate" and "agenda" not in bests):
+            best = bests[last] = node_id(parent)
+            yield Settled(stage=last, best=best, ended="limit")
+            if last == "agenda":
+                yield Locked(plan="0" * 64, amendments=0, winner=best, source="0" * 64, n=nodes,
+                             seeds=tuple(range(10_000, 10_000 + nodes)))
+            last = name if kind != "replicate" else "ablation"
+        trials: tuple[Trial, ...] = ()
+        if kind == "trial":
+            trials = tuple(Trial(arm=ARMS[k % 4], number=settings + n, setting={"lr": 0.01 + (settings + n) / 1e6})
+                           for n in range(1, 5))
+            settings += 4
+        seed = 10_000 + k if kind == "replicate" else 0
+        yield Decided(k=k, seen=Seen(through=k - 1), action=Expand(
+            stage=name, kind=kind, parent=node_id(parent) if parent else None, seed=seed, trials=trials,
+            item="one" if kind == "improve" else f"risk {k}" if kind == "ablate" else ""))
+        yield from measured_by(k, trials, plan, seed)
+
+
+def measured_by(k: int, trials: tuple[Trial, ...], plan: DataPlan, seed: int) -> Iterator[Event]:
+    """What a node owes, its executions, and its verdict."""
+    name, wanted = node_id(k), [(one.arm, one.number) for one in trials] or [(arm, 0) for arm in ARMS]
+    grid = [Cell(dataset="d", arm=arm, level=level, trial=number, seed=seed)
+            for level in plan.level_names for arm, number in wanted]
+    keys = [f"{k:032x}{n:032x}" for n in range(len(grid))]
+    yield CellsOwed(node=name, cells=tuple(grid), keys=tuple(keys),
+                    code={arm: f"{0 if trials or arm == 'plain' else k:064x}" for arm in ARMS})
+    values: list[Measurement] = []
+    lines: list[CellLine] = []
+    for n, (cell, key) in enumerate(zip(grid, keys, strict=True)):
+        value = Measurement(name="log_loss", value=1 + (k * 37 + n * 11) % 101 / 1000, condition=cell.condition,
+                            dataset="d", split="validation", seed=seed, grade="scored")
+        run = CellRun(id=f"{key[8:32]}-{n}", cell=cell, key=key, seconds=1.0, measurements=(value,),
+                      sealed={"0.npy": "0" * 64})
+        yield CellExecuted(node=name, run=run)
+        values.append(value)
+        lines.append(CellLine(cell=cell, outcome="measured", id=run.id, seconds=1.0))
+    yield Executed(node=name, attempt=Attempt(number=1, seconds=1.0, cells=tuple(lines),
+                                              measurements=() if trials else tuple(values)))
+    yield Judged(node=name, status="good")
+
+
+def stages(sizes: list[tuple[int, int]], folder: Path) -> list[dict[str, Any]]:
+    """A decision in each stage of such runs, each in a process of its own."""
+    found: list[dict[str, Any]] = []
+    for nodes, cells in sizes:
+        for stage in STAGES:
+            place = folder / f"{stage}{nodes}"
+            place.mkdir()
+            ran = subprocess.run([sys.executable, "-m", "benchmarks.scale", "--stage", stage, "--one", place,
+                                  "--nodes", str(nodes), "--cells", str(cells)], stdout=subprocess.PIPE, text=True,
+                                 check=True)
+            found.append(json.loads(ran.stdout))
+            print(ran.stdout, file=sys.stderr, flush=True)
+    return found
+
+
+def in_stage(folder: Path, stage: StageName, nodes: int, cells: int) -> dict[str, Any]:
+    """Seconds of a decision, of the next one after a node more, and of what a run does beside it at every node."""
+    events = list(owing(stage, nodes, cells))
+    state = RunState()
+    for event in events:
+        apply(state, event)
+    first = _timed(lambda: _decide(state, stage, nodes))
+    later: list[float] = []
+    for _ in range(1 if first > 3 else 3):
+        for event in _one_more(state, stage, cells):
+            apply(state, event)
+        later.append(_timed(lambda: _decide(state, stage, nodes)))
+    found: dict[str, Any] = {
+        "stage": stage, "nodes": nodes, "cells": len(state.cells), "first_decision_ms": round(1000 * first, 1),
+        "decision_ms": round(1000 * min(later), 1),
+        "keeping_ms": round(1000 * _timed(lambda: list(may_go(state, lambda _: ()))), 1),
+        "status_ms": round(1000 * _timed(lambda: status_in("r", state, (), None, now=0.0)), 1)}
+    if stage == "ablation":
+        write_database(folder / "run.db", ((0.0, event.model_dump_json()) for event in events))
+        read: list[tuple[Event, float]] = []
+        found["read_seconds"] = round(_timed(lambda: read.extend(read_events(folder / "run.db"))), 2)
+        found["fold_seconds"] = round(_timed(lambda: fold(read)), 2)
+        more = [event for k in range(nodes + 1, nodes + 11) for event in _events_of(k, "draft", "preliminary", cells)]
+        with closing(EventLog(folder / "run.db")) as log:
+            took = _timed(lambda: [log.append(event) for event in more])
+        found |= {"events": len(events), "events_a_second": round(len(more) / took)}
+    return found | {"memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)}
+
+
+def _one_more(state: RunState, stage: StageName, cells: int) -> Iterator[Event]:
+    """The events of one node more, of the kind that the stage makes."""
+    last = next(node for node in reversed(state.nodes.values()) if node.stage == stage)
+    yield from _events_of(state.last_decision + 1, last.kind, stage, cells, parent=last.parent)
+
+
+def _events_of(k: int, kind: NodeKind, stage: StageName, cells: int, parent: str | None = None) -> Iterator[Event]:
+    trials = tuple(Trial(arm="c1", number=10**6 + 4 * k + n, setting={"lr": 0.5 + (4 * k + n) / 1e6})
+                   for n in range(4)) if kind == "trial" else ()
+    yield Decided(k=k, action=Expand(stage=stage, kind=kind, parent=parent, seed=0, trials=trials),
+                  seen=Seen(through=k - 1))
+    yield from measured_by(k, trials, study(k, cells), 0)
+
+
+def _decide(state: RunState, stage: StageName, nodes: int) -> None:
+    """What may be seen, and the policy's pick: the end of the first stage, a node more of the others."""
+    most = StageLimits(nodes=2 * nodes)
+    settings = SearchSettings(preliminary=most, tuning=most, agenda=most, ablation=most, num_drafts=2,
+                              planned_ablations=False)
+    view = view_of(state, stage, Seen(through=state.last_decision), settings=settings)
+    BestFirst(settings).pick(view, Random(0))
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
 
 
 # --- the head ---------------------------------------------------------------------------------------------------------
@@ -245,21 +418,34 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--cells", type=int, default=100, help="of a node")
     parser.add_argument("--no-page", action="store_true")
+    parser.add_argument("--stages-only", action="store_true", help="decisions in each stage, and nothing else")
     parser.add_argument("--one", type=Path, help="write one record into this folder, and say what it took")
+    parser.add_argument("--stage", choices=STAGES, help="with --one: of a run that searches this stage")
     asked = parser.parse_args()
+    if asked.one is not None and asked.stage is not None:
+        print(json.dumps(in_stage(asked.one, asked.stage, asked.nodes[0], asked.cells)))
+        return 0
     if asked.one is not None:
         print(json.dumps(written(asked.one, asked.nodes[0], asked.cells)))
         return 0
-    found: dict[str, Any] = {"taking_ms": taking()}
+    found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
+        found["stages"] = stages(list(OWING), Path(name))
+        if asked.stages_only:
+            return _told(found, asked.out)
+        found["taking_ms"] = taking()
         found["record"] = record(Path(name), asked.nodes, asked.cells)
         found["page"] = None if asked.no_page else page(Path(name), asked.nodes)
     found["head"] = [asyncio.run(head(workers, count)) for workers, count in ((8, 200), (64, 600), (512, 1200))]
     found["busy_places"] = limits(found)
+    return _told(found, asked.out)
+
+
+def _told(found: Mapping[str, Any], out: Path | None) -> int:
     text = json.dumps(found, indent=1)
     print(text)
-    if asked.out is not None:
-        asked.out.write_text(text)
+    if out is not None:
+        out.write_text(text)
     return 0
 
 
