@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from functools import cache
 from statistics import fmean
 from typing import Literal, NamedTuple
 
@@ -14,6 +15,7 @@ from pydantic import Field
 
 from record.events.searching import CellsOwed
 from record.fold.state import RunState
+from record.memo import Memo
 from record.nouns.cells import Cell
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import CellRun, Node
@@ -81,28 +83,29 @@ def cells_of(state: RunState, node: str) -> tuple[CellStatus, ...]:
     """The cells that a node owes, in that order; empty for a program that does all at once."""
     if node not in state.owed:
         return ()
-    runs = (run for by, run in state.cells.values() if by == node)
-    return _statuses(state, state.nodes[node], state.owed[node], runs)
+    owed, known = state.owed[node], state.nodes[node]
+    taken = (state.cells.get(name) for name in owed.taken.values())
+    return _STATUSES.of(node, (known, owed, state.cells.of_node(node), *taken), lambda: _statuses(state, known, owed))
+
+
+_STATUSES = Memo[tuple[CellStatus, ...]]()
 
 
 def all_cells(state: RunState) -> dict[str, tuple[CellStatus, ...]]:
     """The same for every node that owes cells, in the order in which they came to owe them."""
-    runs: defaultdict[str, list[CellRun]] = defaultdict(list)
-    for node, run in state.cells.values():
-        runs[node].append(run)
-    return {name: _statuses(state, state.nodes[name], owed, runs[name]) for name, owed in state.owed.items()}
+    return {name: cells_of(state, name) for name in state.owed}
 
 
-def _statuses(state: RunState, node: Node, owed: CellsOwed, runs: Iterable[CellRun]) -> tuple[CellStatus, ...]:
+def _statuses(state: RunState, node: Node, owed: CellsOwed) -> tuple[CellStatus, ...]:
     """By its own last execution, else by the one that is taken over, else by what the last attempt says of it."""
-    own = {run.key: run for run in runs}
-    lines = node.attempts[-1].cells if node.attempts else ()
+    own = {run.key: run for run in state.cells.of_node(node.id)}
+    lines = cache(lambda: {line.cell: line for line in reversed(node.attempts[-1].cells)} if node.attempts else {})
     earlier = {line.id for attempt in node.attempts[:-1] for line in attempt.cells}
 
     def status(cell: Cell, key: str) -> CellStatus:
         run, line = own.get(key), None
         if run is None or run.id in earlier:  # what the last attempt says is not asked without need
-            line = next((line for line in lines if line.cell == cell), None)
+            line = lines().get(cell)
         if run is not None and (line is None or line.outcome != "left out"):
             return CellStatus(cell, key, "failed" if run.failure else "measured", run,
                               why=f"{run.failure.kind}: {run.failure.message}" if run.failure else "")

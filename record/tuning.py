@@ -13,18 +13,17 @@ from pydantic import Field
 
 from record.cells import CellStatus, cells_of
 from record.fold.state import RunState
+from record.memo import Memo
 from record.nouns.cells import Cell
 from record.nouns.data import DataPlan
 from record.nouns.decisions import Expand
 from record.nouns.frozen import Frozen
-from record.nouns.nodes import Node, NodeKind
+from record.nouns.nodes import LOOKS, Node, NodeKind
 from record.nouns.tuning import Setting
 from record.spaces import edges, settings_in, widened
 
 EQUAL = 1.2
 """Efforts are equal where the largest is at most so many times the smallest."""
-LOOKS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "trial", "tune"})
-"""Nodes whose values on validation select something."""
 
 
 class TrialResult(Frozen):
@@ -121,10 +120,19 @@ def _running(state: RunState, node: Node) -> Iterable[TrialResult]:
             node=node.id, kind="trial", outcome="running", values={}, seconds=0.0)
 
 
-def _results_of(state: RunState, node: Node) -> Iterable[TrialResult]:
-    plan, owed = state.data_plan, state.owed[node.id]
-    assert plan is not None and state.started is not None
-    known = {one.cell: one for one in cells_of(state, node.id)}
+def _results_of(state: RunState, node: Node) -> tuple[TrialResult, ...]:
+    plan, found = state.data_plan, cells_of(state, node.id)
+    assert plan is not None
+    return _RESULTS.of(node.id, (plan, found), lambda: tuple(_results_in(state, node, plan, found)))
+
+
+_RESULTS = Memo[tuple[TrialResult, ...]]()
+
+
+def _results_in(
+    state: RunState, node: Node, plan: DataPlan, found: Iterable[CellStatus],
+) -> Iterable[TrialResult]:
+    owed, known = state.owed[node.id], {one.cell: one for one in found}
     tried = dict.fromkeys((cell.arm, cell.trial, cell.share) for cell in owed.cells if cell.arm in plan.compared)
     for arm, number, share in tried:
         cells = cells_of_trial(plan, arm, seed=node.seed, number=number, share=share)
@@ -154,10 +162,16 @@ def _values(plan: DataPlan, lines: Iterable[CellStatus]) -> dict[Cell, float]:
 # --- a study: the trials of one arm on one version of its code ------------------------------------------------------
 
 
-def study_of(found: Iterable[TrialResult], arm: str, code: str) -> tuple[TrialResult, ...]:
-    """The trials of an arm on one version of its code, by number, rungs before the whole."""
-    own = [one for one in found if (one.arm, one.code) == (arm, code)]
-    return tuple(sorted(own, key=lambda one: (one.number, one.share)))
+Studies = Mapping[tuple[str, str], tuple[TrialResult, ...]]
+"""(arm, sha256 of its code) -> the trials on it, in the order in which code and arms came up."""
+
+
+def studies_of(found: Iterable[TrialResult]) -> Studies:
+    """Trials by arm and version of its code: by number, rungs before the whole."""
+    own: dict[tuple[str, str], list[TrialResult]] = {}
+    for one in found:
+        own.setdefault((one.arm, one.code), []).append(one)
+    return {key: tuple(sorted(those, key=lambda one: (one.number, one.share))) for key, those in own.items()}
 
 
 def scores(study: Sequence[TrialResult], plan: DataPlan) -> dict[tuple[int, float], float]:
@@ -193,11 +207,7 @@ def efforts(state: RunState, found: Sequence[TrialResult] | None = None) -> tupl
     """What each arm with a space was given, in the plan's order; what runs is counted as far as it was decided on."""
     assert state.data_plan is not None and state.started is not None
     found = results(state) if found is None else found
-    seconds: dict[str, float] = {}
-    for node, run in state.cells.values():
-        if state.nodes[node].kind in LOOKS and state.nodes[node].stage != "ablation":
-            seconds[run.cell.arm] = seconds.get(run.cell.arm, 0.0) + run.seconds
-    return tuple(_effort(state, arm, found, seconds.get(arm, 0.0)) for arm in state.data_plan.tuned_arms)
+    return tuple(_effort(state, arm, found, state.seconds_looked.get(arm, 0.0)) for arm in state.data_plan.tuned_arms)
 
 
 def _effort(state: RunState, arm: str, found: Iterable[TrialResult], seconds: float) -> Effort:
@@ -215,13 +225,13 @@ def chosen(state: RunState, node: str, found: Sequence[TrialResult] | None = Non
     """Arm -> the setting that it runs with in a node of cells, and whether it was tuned on that node's code."""
     assert state.data_plan is not None
     plan, known = state.data_plan, state.nodes[node]
-    found = results(state) if found is None else found
+    studies = studies_of(results(state) if found is None else found)
     made: dict[str, Chosen] = {}
     for arm in plan.tuned_arms:
         code = state.owed[node].code.get(arm, "") if node in state.owed else ""
         number = known.trials.get(arm, 0)
-        own = study_of(found, arm, code)
-        setting, study = state.setting_of(arm, number), tuned_on(found, arm, number, code, plan)
+        own = studies.get((arm, code), ())
+        setting, study = state.setting_of(arm, number), tuned_on(studies, arm, number, code, plan)
         made[arm] = Chosen(
             arm=arm, number=number, setting=setting, code=code, study=len(whole_of(own)),
             stale=not study, gaining=gaining(study, plan), edges=edges(setting, widened(plan, arm, state.extended)))
@@ -259,15 +269,15 @@ def spent_on(study: Iterable[TrialResult], plan: DataPlan) -> float:
 
 
 def tuned_on(
-    found: Sequence[TrialResult], arm: str, number: int, code: str, plan: DataPlan,
+    studies: Studies, arm: str, number: int, code: str, plan: DataPlan,
 ) -> tuple[TrialResult, ...]:
     """The study with enough trials that a setting stands on: that of this version of the code, or of another on which
     it gave the same values to the last digit, for then the change did not reach what the arm computes. Empty: none."""
-    own = study_of(found, arm, code)
+    own = studies.get((arm, code), ())
     if enough(own, plan):
         return own
     values = next((one.values for one in whole_of(own) if one.number == number), None)
-    others = (study_of(found, arm, other) for other in dict.fromkeys(one.code for one in found) if other != code)
+    others = (study for (name, other), study in studies.items() if name == arm and other != code)
     return next((study for study in others if enough(study, plan) and any(
         (one.number, one.values) == (number, values) for one in whole_of(study))), ())
 

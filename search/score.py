@@ -14,6 +14,7 @@ from statistics import fmean, stdev
 from typing import NamedTuple
 
 from record.estimands import main_arms
+from record.memo import Memo
 from record.nouns.data import DataPlan, MetricSpec
 from record.nouns.nodes import Node, StageName
 
@@ -46,7 +47,8 @@ class Panel:
 
     def over(self, entries: Collection[Entry]) -> Panel:
         """The panel with those of its entries alone."""
-        return replace(self, entries=self.entries.intersection(entries))
+        kept = self.entries.intersection(entries)
+        return self if len(kept) == len(self.entries) else replace(self, entries=kept)
 
 
 def datasets_of(stage: StageName, plan: DataPlan) -> tuple[str, ...]:
@@ -61,6 +63,15 @@ def panel_of(stage: StageName, plan: DataPlan) -> Panel:
     Where the plan's objective is to `improve`, the methods decide. Where it is to `measure`, all compared arms do: each
     at its best, so that neither size nor sign of an effect selects anything.
     """
+    return _PANELS.of(stage, (plan,), lambda: _panel_of(stage, plan))
+
+
+_PANELS = Memo[Panel]()
+_RANKED = Memo[dict[Entry, float]]()
+_MEANS = Memo[dict[str, float]]()
+
+
+def _panel_of(stage: StageName, plan: DataPlan) -> Panel:
     methods = frozenset(arm.name for arm in plan.arms if arm.role == "method")
     return Panel(plan.primary, frozenset(
         Entry(dataset, arm, level) for dataset in datasets_of(stage, plan) for arm in main_arms(plan)
@@ -85,6 +96,10 @@ def diverged(node: Node, panel: Panel) -> frozenset[Entry]:
 
 def ranked(node: Node, panel: Panel) -> dict[Entry, float]:
     """What a node is ranked by: its values in the panel, the worst one where training diverged. Not for print."""
+    return _RANKED.of((node.id, panel.metric.name), (node.attempts, panel), lambda: _ranked(node, panel))
+
+
+def _ranked(node: Node, panel: Panel) -> dict[Entry, float]:
     worst = panel.metric.worst
     lost = dict.fromkeys(diverged(node, panel), worst) if worst is not None else {}
     return lost | {entry: value for entry, value in _values(node, panel.metric.name).items() if entry in panel.entries}
@@ -97,8 +112,10 @@ def coverage(node: Node, panel: Panel) -> int:
 
 def common(nodes: Sequence[Node], panel: Panel) -> Panel:
     """The panel with what all these nodes can be ranked by."""
-    found = [ranked(node, panel).keys() for node in nodes]
-    return panel.over(set(found[0]).intersection(*found[1:]) if found else set[Entry]())
+    if not nodes:
+        return panel.over(())
+    partly = [found.keys() for node in nodes if len(found := ranked(node, panel)) < len(panel.entries)]
+    return panel.over(set(panel.entries).intersection(*partly))
 
 
 def gain(node: Node, reference: Node, panel: Panel) -> float:
@@ -109,7 +126,7 @@ def gain(node: Node, reference: Node, panel: Panel) -> float:
     direction; 0.0 without a common entry.
     """
     sign = 1.0 if panel.metric.higher_is_better else -1.0
-    means = _by_dataset([ranked(one, panel) for one in (node, reference)], panel.arms)
+    means = _both(node, reference, panel)
     gains = [sign * (ours - theirs) / max(abs(theirs), 1e-12) for ours, theirs in means.values()]
     return fmean(gains) if gains else 0.0
 
@@ -133,7 +150,7 @@ def close(a: Node, b: Node, panel: Panel, known: Mapping[str, float]) -> bool:
 
     Nodes that have nothing in common are not close.
     """
-    pairs = _by_dataset([ranked(one, panel) for one in (a, b)], panel.arms)
+    pairs = _both(a, b, panel)
     return bool(pairs) and all(
         abs(x - y) <= WITHIN * sqrt(2) * known.get(dataset, 0.0) for dataset, (x, y) in pairs.items())
 
@@ -150,11 +167,22 @@ def paired(a: Sequence[Node], b: Sequence[Node], panel: Panel) -> dict[str, tupl
         return {}
     found: dict[str, list[float]] = {}
     for seed in seeds:
-        pairs = _by_dataset([ranked(one, panel) for one in (ours[seed], theirs[seed])], panel.arms)
+        pairs = _both(ours[seed], theirs[seed], panel)
         for dataset, (x, y) in pairs.items():
             found.setdefault(dataset, []).append(x - y)
     return {dataset: (fmean(values), stdev(values) / sqrt(len(values))) for dataset, values in found.items()
             if len(values) == len(seeds)}
+
+
+def _both(a: Node, b: Node, panel: Panel) -> dict[str, tuple[float, ...]]:
+    """Dataset -> the mean of each node over the entries that both have."""
+    found = [ranked(one, panel) for one in (a, b)]
+    if any(len(values) < len(panel.entries) for values in found):
+        return _by_dataset(found, panel.arms)
+    means, others = (_MEANS.of(one.id, (values,), lambda values=values: {
+        dataset: mean for dataset, (mean,) in _by_dataset([values], panel.arms).items()})
+        for one, values in zip((a, b), found, strict=True))
+    return {dataset: (mean, others[dataset]) for dataset, mean in means.items()}
 
 
 def _values(node: Node, metric: str) -> dict[Entry, float]:

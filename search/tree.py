@@ -17,7 +17,7 @@ from record.nouns.idea import Idea
 from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, NodeKind, StageName, StageSummary, node_id
 from record.nouns.tuning import Hyperparameter
 from record.spaces import widened
-from record.tuning import TrialResult, efforts, results
+from record.tuning import Studies, TrialResult, efforts, results, studies_of
 from search.repairs import Together, failed_alike
 from search.score import FEWEST, WITHIN, Panel, close, common, coverage, gain, noise, paired, panel_of
 from search.settings import SearchSettings
@@ -97,6 +97,11 @@ class View:
     def in_flight(self) -> tuple[Node, ...]:
         """Nodes of any stage that are not finished."""
         return tuple(node for node in self.nodes.values() if not node.finished)
+
+    @cached_property
+    def studies(self) -> Studies:
+        """Trials by arm and version of its code."""
+        return studies_of(self.trials)
 
     @property
     def in_trial(self) -> bool:

@@ -22,7 +22,6 @@ from record.tuning import (
     gaining,
     ranked,
     spent_on,
-    study_of,
     tuned_on,
     whole_of,
 )
@@ -67,7 +66,7 @@ def base(view: View) -> Node | None:
 
 def _study_of(view: View, node: Node, arm: str) -> tuple[TrialResult, ...]:
     """The trials of an arm on the code that it has in a node."""
-    return study_of(view.trials, arm, view.codes[node.id].get(arm, ""))
+    return view.studies.get((arm, view.codes[node.id].get(arm, "")), ())
 
 
 def tunable(view: View, node: Node) -> bool:
@@ -156,9 +155,9 @@ def owed_trials(view: View, node: Node) -> dict[str, float]:
     cost: dict[str, float] = {}
     for arm in plan.tuned_arms:
         code = view.codes[node.id].get(arm, "")
-        study = study_of(view.trials, arm, code)
+        study = view.studies.get((arm, code), ())
         cost[arm] = _cost(view, arm)
-        stale = view.stage == "tuning" or not tuned_on(view.trials, arm, node.trials.get(arm, 0), code, plan)
+        stale = view.stage == "tuning" or not tuned_on(view.studies, arm, node.trials.get(arm, 0), code, plan)
         lacking = budget - spent_on(study, plan) - _running(study) * cost[arm]
         need[arm] = max(0.0, lacking) if stale and lacking > SLACK * cost[arm] else 0.0
     given = {arm: amount + need[arm] for arm, amount in view.given.items()}

@@ -139,6 +139,40 @@ class CodeState:
     answered: repository.QuestionAnswered | None = None
 
 
+class CellRuns(dict[str, tuple[str, CellRun]]):
+    """Every execution of a cell by its id, in order, with the node that it was for: those of a node or of a key are
+    found without a look at the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._of_node: dict[str, dict[str, CellRun]] = {}
+        self._listed: dict[str, tuple[CellRun, ...]] = {}
+        self._of_key: dict[str, tuple[str, ...]] = {}
+        self.repeated: dict[str, None] = {}
+        """The keys that were executed more than once."""
+
+    def __setitem__(self, name: str, found: tuple[str, CellRun]) -> None:
+        node, run = found
+        known = self._of_key.get(run.key, ())
+        if name not in known:
+            self._of_key[run.key] = (*known, name)
+            if known:
+                self.repeated[run.key] = None
+        super().__setitem__(name, found)
+        self._of_node.setdefault(node, {})[name] = run
+        self._listed.pop(node, None)
+
+    def of_node(self, node: str) -> tuple[CellRun, ...]:
+        """The executions that were for a node, in order; the very same tuple until there is another one."""
+        if node not in self._listed:
+            self._listed[node] = tuple(self._of_node.get(node, {}).values())
+        return self._listed[node]
+
+    def of_key(self, key: str) -> tuple[tuple[str, CellRun], ...]:
+        """The executions under a key, in order, each with its node."""
+        return tuple(self[name] for name in self._of_key.get(key, ()))
+
+
 @dataclass
 class Facts:
     """What is folded. Read it as `record.fold.state.RunState`, which is these fields with what follows from them."""
@@ -167,8 +201,9 @@ class Facts:
     """When each node went over to the step that it is in, in seconds since the epoch."""
     owed: dict[str, searching.CellsOwed] = field(default_factory=dict[str, searching.CellsOwed])
     """What each node of cells has to measure."""
-    cells: dict[str, tuple[str, CellRun]] = field(default_factory=dict[str, tuple[str, CellRun]])
-    """Every execution of a cell by its id, in order, with the node that it was for."""
+    cells: CellRuns = field(default_factory=CellRuns)
+    seconds_looked: dict[str, float] = field(default_factory=dict[str, float])
+    """Arm -> seconds of computing of what was selected by (`record.nouns.nodes.LOOKS`), before the last stage."""
     trials: dict[tuple[str, int], Trial] = field(default_factory=dict[tuple[str, int], Trial])
     """Every setting that was decided on for an arm, by its number."""
     extended: dict[str, Extend] = field(default_factory=dict[str, Extend])

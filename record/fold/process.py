@@ -112,14 +112,17 @@ def _commanded(state: RunState, event: running.Commanded, at: float) -> None:
 def _collected(state: RunState, event: running.Collected) -> None:
     state.collected |= dict.fromkeys(event.folders, event.keep)
     state.freed += event.bytes
-    gone = {folder.removesuffix("/artifacts") for folder in event.folders}
-    for node in [one for one in state.nodes.values() if one.attempts]:
-        change(state, node.id, attempts=tuple(
-            one.model_copy(update={"artifacts": {}}) if f"nodes/{node.id}/attempt{one.number}" in gone else one
-            for one in node.attempts))
-    for name, (node, run) in state.cells.items():
-        if f"cells/{name}" in gone:
+    for folder in event.folders:  # cells/ID/artifacts, nodes/ID/attemptN/artifacts; of checkpoints nothing is known
+        kind, name, *rest = folder.split("/")
+        if rest[-1:] != ["artifacts"]:
+            continue
+        if kind == "cells" and name in state.cells:
+            node, run = state.cells[name]
             state.cells[name] = (node, run.model_copy(update={"artifacts": {}}))
+        elif kind == "nodes" and name in state.nodes:
+            change(state, name, attempts=tuple(
+                one.model_copy(update={"artifacts": {}}) if f"attempt{one.number}" == rest[0] else one
+                for one in state.nodes[name].attempts))
 
 
 def apply_call(state: RunState, event: running.CallEvent) -> None:

@@ -8,7 +8,7 @@ from record.events import searching
 from record.fold.facts import Terms
 from record.fold.state import RunState
 from record.nouns.decisions import Compare, Expand, Extend, Spending, Work
-from record.nouns.nodes import Node, NodeStep, Plotting, node_id
+from record.nouns.nodes import LOOKS, Node, NodeStep, Plotting, node_id
 
 
 def settle(state: RunState, name: str, k: int, took: Spending) -> None:
@@ -126,6 +126,9 @@ def apply_node(state: RunState, event: searching.NodeEvent, at: float) -> None:
             state.owed[node.id] = event
         case searching.CellExecuted():
             state.cells[event.run.id] = (node.id, event.run)
+            if node.kind in LOOKS and node.stage != "ablation":
+                arm = event.run.cell.arm
+                state.seconds_looked[arm] = state.seconds_looked.get(arm, 0.0) + event.run.seconds
         case searching.Executed():
             took = Spending(gpu_seconds=event.attempt.seconds * state.gpus)
             settle(state, f"{node.id}/{event.attempt.number}", node.decision, took)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -136,4 +137,8 @@ class Seen(Frozen):
     also: tuple[int, ...] = ()
 
     def __contains__(self, k: int) -> bool:
-        return k <= self.through or k in self.also
+        return k <= self.through or k in self._also
+
+    @cached_property
+    def _also(self) -> frozenset[int]:
+        return frozenset(self.also)

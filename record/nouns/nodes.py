@@ -27,6 +27,9 @@ four."""
 SEARCH_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "tune", "ablate"})
 """The kinds that count against the node limit of a stage; the others come on top."""
 
+LOOKS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "trial", "tune"})
+"""Nodes whose values on validation select something."""
+
 
 class BranchStep(Frozen):
     """A node on the way from the root to a stage's best: what it changed, and its plan."""

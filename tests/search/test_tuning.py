@@ -16,7 +16,7 @@ from record.log import MemoryLog
 from record.nouns.data import DataPlan
 from record.nouns.decisions import Expand, Extend, Seen
 from record.nouns.tuning import Hyperparameter, Setting, Trial
-from record.tuning import best_of, chosen, efforts, equal, expected_best, results, study_of
+from record.tuning import best_of, chosen, efforts, equal, expected_best, results, studies_of
 from search import tuning
 from search.tree import View, view_of
 from tests.search import worlds
@@ -159,7 +159,7 @@ def test_the_best_are_tried_again_with_other_seeds_before_one_is_chosen(monkeypa
     log, actions = tuned(monkeypatch, dims(budget=8, sampler="random"))
     *_, first, second, last = (one for one in actions if isinstance(one, Expand))
     assert (first.seed, second.seed, last.kind) == (1000, 1001, "tune") and first.trials == second.trials
-    known = {arm: study_of(results(log.state), arm, at(log).codes["n0001"][arm]) for arm in ("baseline", "method")}
+    known = {arm: studies_of(results(log.state))[arm, at(log).codes["n0001"][arm]] for arm in ("baseline", "method")}
     assert {arm: {one.number for one in first.trials if one.arm == arm} for arm in known} == {
         arm: {one.number for one in study if one.seeds == 3} for arm, study in known.items()}
     assert all(sum(one.seeds for one in study) == len(study) + 3 * 2 for study in known.values())
@@ -208,7 +208,7 @@ def test_of_those_at_a_rung_the_better_go_on(monkeypatch: pytest.MonkeyPatch) ->
     on = {(one.arm, one.number) for one in made if one.share == 1}
     assert on < first and {one.share for one in made} == {0.25, 1} and len(first) == 24
     assert 2 <= sum(arm == "method" for arm, _ in on) <= 8
-    study = study_of(results(log.state), "method", "n0001's")
+    study = studies_of(results(log.state))["method", "n0001's"]
     best = best_of(study, PLAN)
     assert best is not None and best.share == 1
     reached = {one.number: one.values["digits"] for one in study if one.share == 1}

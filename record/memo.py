@@ -1,0 +1,34 @@
+"""What was worked out of values that never change, kept as long as these are the very same objects.
+
+A view of a run looks at every node anew, and nearly all of them are as they were at the decision before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from operator import is_
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+MOST = 20_000
+"""Values that one memo keeps, those made last."""
+
+
+class Memo(Generic[T]):
+    """One value for each key. It holds what a value was made of, so that no other object can take its place."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[tuple[object, ...], T]] = {}
+
+    def of(self, key: Hashable, made_of: tuple[object, ...], make: Callable[[], T]) -> T:
+        """The value that was made of these objects, or what `make` gives now."""
+        known = self._kept.get(key)
+        if known is not None and len(known[0]) == len(made_of) and all(map(is_, known[0], made_of)):
+            return known[1]
+        value = make()
+        self._kept.pop(key, None)
+        self._kept[key] = made_of, value
+        if len(self._kept) > MOST:
+            self._kept.pop(next(iter(self._kept)), None)
+        return value
