@@ -23,7 +23,7 @@ from sandbox.scoring import score_sealed
 from stages.bench import Bench, do_work
 from stages.evidence.probing import probe_winners
 from stages.evidence.resampling import resampled
-from stages.nodes.cells import doubted
+from stages.nodes.cells import differing
 from stages.nodes.node import measure_taken_over
 from stages.stage import trusted_winner
 
@@ -37,7 +37,7 @@ async def measure_what_was_taken_over(bench: Bench) -> None:
                 with suppress(BudgetSpent, TooLate):
                     await measure_taken_over(bench, node.id)
 
-    if doubted(bench):
+    if differing(bench.state):
         await do_work(bench, "measure what was taken over", work)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -141,27 +141,24 @@ def taken_over(decided: Decided, keys: Iterable[str], *, bench: Bench) -> dict[s
     whose artifacts are gone (`record.keeping`).
     """
     state = bench.state
-    visible = [run for node, run in state.cells.values() if run.failure is None and (
-        bench.search.order == "arrival" or state.nodes[node].decision in decided.seen)]
-    if differing(visible):
+
+    def visible(node: str) -> bool:
+        return bench.search.order == "arrival" or state.nodes[node].decision in decided.seen
+
+    if differing(state, visible):
         return {}
-    wanted = {key for key in keys if int(key[-8:], 16) % CHECKED}
-    return {run.key: run.id for run in reversed(visible)
-            if run.key in wanted and f"cells/{run.id}/artifacts" not in state.collected}
+    found = ((key, run.id) for key in keys if int(key[-8:], 16) % CHECKED for node, run in state.cells.of_key(key)
+             if run.failure is None and visible(node) and f"cells/{run.id}/artifacts" not in state.collected)
+    return dict(reversed([*found]))  # the first of each key
 
 
-def differing(runs: Iterable[CellRun]) -> tuple[str, str] | None:
-    """Two executions with the same key that measured different values, if there are any."""
-    first: dict[str, CellRun] = {}
-    for run in runs:
-        if (known := first.setdefault(run.key, run)).measurements != run.measurements:
-            return known.id, run.id
-    return None
-
-
-def doubted(bench: Bench) -> bool:
-    """Whether two executions of the same key differed in this run: then what was taken over is measured."""
-    return differing(run for _, run in bench.state.cells.values() if run.failure is None) is not None
+def differing(state: RunState, visible: Callable[[str], bool] = lambda _: True) -> bool:
+    """Whether two executions with the same key, for nodes that are visible, measured different values."""
+    for key in state.cells.repeated:
+        runs = [run for node, run in state.cells.of_key(key) if run.failure is None and visible(node)]
+        if any(run.measurements != runs[0].measurements for run in runs):
+            return True
+    return False
 
 
 AGAIN = ("timeout", "memory", "died")
@@ -175,10 +172,10 @@ class Grid:
         self._bench = bench
         self._owed = owed
         self.keys = dict(zip(owed.cells, owed.keys, strict=True))
-        self._disowned = bool(self._node.attempts) and doubted(bench)
-        """Whether what was taken over is to be measured after all."""
+        self._disowned = bool(self._node.attempts) and differing(bench.state)
+        """Whether what was taken over is to be measured after all, since two executions of one key differed."""
         earlier = {line.id for attempt in self._node.attempts for line in attempt.cells}
-        self._stand = {run.key: run for node, run in bench.state.cells.values() if node == owed.node and not (
+        self._stand = {run.key: run for run in bench.state.cells.of_node(owed.node) if not (
             run.id in earlier and run.failure is not None and run.failure.kind in AGAIN)}
         """Key -> what was committed before, by this node in this attempt, or measured in an earlier one."""
 
@@ -205,8 +202,8 @@ class Grid:
 
     def _cut(self) -> dict[Cell, Path]:
         """What executions of the node's cells left that ran into a limit: their checkpoints serve the next one."""
-        cut = {run.key: self._bench.folder.cell(run.id) for node, run in self._bench.state.cells.values()
-               if node == self._owed.node and run.failure is not None and run.failure.kind in AGAIN}
+        cut = {run.key: self._bench.folder.cell(run.id) for run in self._bench.state.cells.of_node(self._owed.node)
+               if run.failure is not None and run.failure.kind in AGAIN}
         return {cell: cut[key] for cell, key in self.keys.items() if key in cut}
 
     def _expected(self) -> dict[Cell, float]:
@@ -217,8 +214,8 @@ class Grid:
         return {cell: took[cell.place] * cell.share for cell in self.keys if cell.place in took}
 
     async def _took(self, cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
-        state, key = self._bench.state, self.keys[cell]
-        before = sum(run.key == key for _, run in state.cells.values())
+        key = self.keys[cell]
+        before = len(self._bench.state.cells.of_key(key))
         run = CellRun(id=f"{key[:24]}-{before}", key=key, **vars(outcome))
         final = self._bench.folder.cell(run.id)
         final.parent.mkdir(exist_ok=True)
@@ -256,8 +253,7 @@ class Grid:
     def _seconds(self) -> float:
         """Seconds of computing of this attempt, on all slots: of every execution of a cell that is its own."""
         earlier = {line.id for attempt in self._node.attempts for line in attempt.cells}
-        return sum(run.seconds for node, run in self._bench.state.cells.values()
-                   if node == self._owed.node and run.id not in earlier)
+        return sum(run.seconds for run in self._bench.state.cells.of_node(self._owed.node) if run.id not in earlier)
 
     def _line(self, line: CellLine) -> CellLine:
         run = self.run_of(line.cell)

@@ -32,7 +32,7 @@ from search.settings import SearchSettings, StageLimits
 from search.tree import view_of
 from stages.bench import Bench
 from stages.nodes import cells
-from stages.nodes.cells import again, doubted, is_grid, keys_of, owed, taken_over
+from stages.nodes.cells import again, differing, is_grid, keys_of, owed, taken_over
 from stages.nodes.node import measure_taken_over
 from stages.stage import Research
 
@@ -120,7 +120,7 @@ async def test_once_two_executions_differ_what_was_taken_over_is_measured(tmp_pa
     without = replace(bench, recorder=SimpleNamespace(state=gone))  # pyright: ignore[reportArgumentType]  (it is read)
     assert taken_over(bench.state.decisions[second.decision], [run.key], bench=without) == {}, "artifacts are gone"
     bench.recorder.append(CellExecuted(node=first.id, run=other))
-    assert taken_over(bench.state.decisions[second.decision], [run.key], bench=bench) == {} and doubted(bench)
+    assert taken_over(bench.state.decisions[second.decision], [run.key], bench=bench) == {} and differing(bench.state)
     ran.clear()
     await measure_taken_over(bench, second.id)
     again = bench.state.nodes[second.id].attempts[-1]
