@@ -47,9 +47,17 @@ def over(view: View, settings: SearchSettings) -> str | None:
     if view.stage == "tuning" and ((base := tuning.base(view)) is None or not tuning.tunable(view, base)):
         return "nothing can be tuned: " + ("no arm has hyperparameters" if not view.plan.tuned_arms else
                                            "the program does all at once, and not cell by cell")
+    if view.stage == "agenda" and followed_up and nothing_left(view):
+        return "nothing is left to try of any experiment"
     if view.stage == "tuning" and followed_up and tuning.step(view, tuning.base(view)) is None and not view.in_trial:
         return "every arm was tuned"
     return "every planned ablation was tried" if view.stage == "ablation" and view.taken_up and followed_up else None
+
+
+def nothing_left(view: View) -> bool:
+    """Whether authors said of all that the agenda lists that nothing is left to try, and no baseline is to be bettered.
+    """
+    return view.stage == "agenda" and bool(view.answered) and not view.unanswered and not tuning.behind(view)
 
 
 GROWS: dict[StageName, NodeKind] = {
@@ -127,7 +135,7 @@ class BestFirst(Staged):
         if debug is not None and rng.random() < self.settings.debug_prob:
             return debug
         if view.stage != "preliminary":
-            if view.best is None or view.taken_up:
+            if view.best is None or view.taken_up or nothing_left(view):
                 return debug
             if view.stage == "tuning":
                 return debug or tuning.step(view, tuning.base(view))
@@ -151,7 +159,7 @@ class Chain(Staged):
             return debug
         if view.stage == "preliminary":
             return expansion(view, "draft", None)
-        if view.taken_up:
+        if view.taken_up or nothing_left(view):
             return None
         if view.stage == "tuning":
             return tuning.step(view, tuning.base(view))
@@ -165,7 +173,9 @@ def expansion(view: View, kind: NodeKind, parent: Node | None) -> Expand:
     item = ""
     arm = tuning.behind(view) if kind == "improve" else ""
     if view.items and kind in ("improve", "ablate") and not arm:
-        item = view.together.again[0] if view.together.again else view.items[view.turns(kind) % len(view.items)]
+        turn = view.turns(kind) % len(view.items)
+        due = (*view.together.again, *view.items[turn:], *view.items[:turn])
+        item = next((one for one in due if one not in view.answered), due[0])
     return Expand(stage=view.stage, kind=kind, parent=parent.id if parent else None, ordinal=ordinal, item=item,
                   arm=arm, seed=view.seed)
 

@@ -210,6 +210,19 @@ class View:
         """The node to carry forward: most of the panel, largest gain; of a close call the one found sounder."""
         return self._duel()[0]
 
+    @cached_property
+    def answered(self) -> frozenset[str]:
+        """Items of the agenda, and arms that were to be bettered, of which an author said that nothing is left to try:
+        they are taken up no more."""
+        said = (node.id for node in self.kind("improve")
+                if node.failure is not None and node.failure.kind == "nothing left")
+        return frozenset(self.bettered.get(node) or self.taken.get(node, "") for node in said)
+
+    @cached_property
+    def unanswered(self) -> tuple[str, ...]:
+        """What the agenda lists without these."""
+        return tuple(item for item in self.items if item not in self.answered)
+
     @property
     def undecided(self) -> Pair | None:
         """The next close call that nobody has decided yet, while this stage may ask for more."""

@@ -213,7 +213,7 @@ def behind(view: View) -> str:
     most = max(view.given.values(), default=0.0)
     versions = max(view.versions.values(), default=0)
     late = [arm.name for arm in view.plan.arms if arm.role == "baseline" and arm.name in view.given
-            and arm.name not in under_way
+            and arm.name not in under_way and arm.name not in view.answered
             and most > EQUAL * view.given[arm.name] and view.versions[arm.name] < versions]
     return min(late, key=lambda arm: view.given[arm], default="")
 
