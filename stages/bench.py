@@ -35,6 +35,7 @@ from sandbox.repository.mirror import Mirror
 from sandbox.results import failure_of
 from search.settings import RETRY_FACTOR, SearchSettings
 from search.signals import Signals
+from stages.measuring import Measuring
 from stages.settings import PaperSettings
 
 QUIETEST = 60.0
@@ -95,6 +96,8 @@ class Bench:
     isolation: Callable[[RunState], str] = lambda _: ""
     """What kept experiments from withheld labels, and what did not, in plain words."""
     signals: Signals = field(default_factory=Signals)
+    measuring: Measuring = field(default_factory=Measuring)
+    """Cells that are being measured now."""
     sources: Sources = field(default_factory=registry)
     """Every dataset that can be had, by name."""
     scorers: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -9,6 +9,7 @@ Not kept: code whose values depend on the time of day, the number of the process
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +34,7 @@ from record.tuning import cells_of_trial
 from sandbox.job import CellOutcome, Job, Outcome
 from sandbox.results import SAID
 from search.tree import View
-from stages.bench import Bench, note_spent
+from stages.bench import Bench, enter, note_spent
 from stages.briefs import duty_of
 
 CHECKED = 50
@@ -147,9 +148,14 @@ def taken_over(decided: Decided, keys: Iterable[str], *, bench: Bench) -> dict[s
 
     if differing(state, visible):
         return {}
-    found = ((key, run.id) for key in keys if int(key[-8:], 16) % CHECKED for node, run in state.cells.of_key(key)
+    found = ((key, run.id) for key in keys if _shared(key) for node, run in state.cells.of_key(key)
              if run.failure is None and visible(node) and f"cells/{run.id}/artifacts" not in state.collected)
     return dict(reversed([*found]))  # the first of each key
+
+
+def _shared(key: str) -> bool:
+    """Whether a cell may be taken over, and is none of those that are measured again."""
+    return bool(int(key[-8:], 16) % CHECKED)
 
 
 def differing(state: RunState, visible: Callable[[str], bool] = lambda _: True) -> bool:
@@ -193,12 +199,13 @@ class Grid:
         """What comes of the job over the node's cells: those that are to be measured, and those that were executed."""
         known = {cell: run for cell in self.keys if (run := self.run_of(cell)) is not None}
         timed = self._bench.search.order == "arrival"
-        return await self._bench.executor.run(replace(
-            with_settings(job, self.keys, self._bench.state), arms=arms_of(self._node, self._bench.plan),
-            ready={cell: self._bench.folder.cell(run.id) for cell, run in known.items() if run.failure is None},
-            failed={cell: _outcome_of(run) for cell, run in known.items() if run.failure is not None},
-            keys=self.keys, cut=self._cut(), expected=self._expected() if timed else {}, leave_out=timed,
-            took=self._took))
+        with self._bench.measuring.held(key for cell, key in self.keys.items() if cell not in known):
+            return await self._bench.executor.run(replace(
+                with_settings(job, self.keys, self._bench.state), arms=arms_of(self._node, self._bench.plan),
+                ready={cell: self._bench.folder.cell(run.id) for cell, run in known.items() if run.failure is None},
+                failed={cell: _outcome_of(run) for cell, run in known.items() if run.failure is not None},
+                keys=self.keys, cut=self._cut(), expected=self._expected() if timed else {}, leave_out=timed,
+                took=self._took))
 
     def _cut(self) -> dict[Cell, Path]:
         """What executions of the node's cells left that ran into a limit: their checkpoints serve the next one."""
@@ -223,6 +230,8 @@ class Grid:
         self._bench.recorder.append(CellExecuted(node=self._owed.node, run=run))
         note_spent(self._bench, outcome.failure)
         self._stand[key] = run
+        if run.failure is None:
+            self._bench.measuring.measured(key)
         return final
 
     def whole(self, outcome: Outcome) -> Outcome:
@@ -270,8 +279,9 @@ def _outcome_of(run: CellRun) -> CellOutcome:
     return CellOutcome(**{field.name: getattr(run, field.name) for field in fields(CellOutcome)})
 
 
-def grid_of(bench: Bench, decided: Decided, view: View) -> Grid | None:
-    """The cells of a decision's node; None where its program is a plain script. What it owes is recorded once."""
+async def grid_of(bench: Bench, decided: Decided, view: View) -> Grid | None:
+    """The cells of a decision's node; None where its program is a plain script. What it owes is recorded once, when no
+    other node measures any of it: what those have measured by then is taken over."""
     node = bench.state.nodes[node_id(decided.k)]
     if node.id not in bench.state.owed:
         source = read_source(bench.folder.source(node.id))
@@ -283,10 +293,21 @@ def grid_of(bench: Bench, decided: Decided, view: View) -> Grid | None:
         cells = cells_of_rung(bench.state, node) if node.kind == "rung" else owed(
             node, view, plan=bench.plan, trials=trials, reads=reads)
         keys = keys_of(cells, source, arms=arms, bench=bench, view=view)
+        while others := _measured_beside(bench, keys.values()):
+            enter(bench, node.id, "waiting")
+            for one in others:
+                await one.wait()
         bench.recorder.append(CellsOwed(
             node=node.id, cells=tuple(keys), keys=tuple(keys.values()), code=code_of_arms(keys, source, arms=arms),
             taken=taken_over(decided, keys.values(), bench=bench)))
     return Grid(bench, bench.state.owed[node.id])
+
+
+def _measured_beside(bench: Bench, keys: Iterable[str]) -> list[asyncio.Event]:
+    """What tells that other nodes are through with cells that are theirs as well, and could be taken over."""
+    if bench.search.order == "ticket" or differing(bench.state):
+        return []
+    return bench.measuring.by_others(key for key in keys if _shared(key))
 
 
 def with_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:

@@ -235,7 +235,7 @@ class _NodeWork:
         alone = before is not None and before.kind == "memory"
         limit = bench.retry_seconds if number > 1 and not alone else bench.node_seconds
         earlier, final = self.earlier(number), bench.folder.attempt(node.id, number)
-        draft, grid = draft_of(final), grid_of(bench, self.decided, self.view)
+        draft, grid = draft_of(final), await grid_of(bench, self.decided, self.view)
         if bench.budget is not None:
             bench.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
         self.enter("waiting")

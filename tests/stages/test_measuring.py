@@ -1,0 +1,117 @@
+"""Nodes that owe the same cell at the same time wait for one measurement of it, through the real stage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from agent.cell_audit import disagreements
+from benchmarks.studies import SlowModel, bench_for, drawn, measured
+from record.cells import all_cells
+from record.events import Event
+from record.fold.apply import fold
+from record.nouns.cells import Cell
+from record.nouns.nodes import Failure, Node
+from record.reading import read_events
+from sandbox.job import CellOutcome, Job, Outcome
+from sandbox.scripted import ScriptedExecutor
+from search.settings import SearchSettings, StageLimits
+from stages.bench import Bench
+from stages.nodes import cells
+from stages.stage import Research
+from tests.stages.test_cells import program
+
+WRONG = Failure(kind="other", message="ValueError: no")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key is one of those that are measured again to check the others."""
+    monkeypatch.setattr(cells, "CHECKED", 2**64)
+
+
+def three_at_once(
+    tmp_path: Path, *, fails: int = 0, order: str = "arrival", seconds: float = 0.05
+) -> tuple[Bench, list[str]]:
+    """A workbench whose agenda makes three nodes at once, alike but for the method's file; the first `fails` cells of
+    the baseline fail. The cells that were run, by node and arm."""
+    ran: list[str] = []
+
+    def cell(job: Job, cell: Cell) -> tuple[float, CellOutcome]:
+        ran.append(f"{job.name[:5]} {cell.arm}")
+        (job.folder / "cells" / cell.name / "checkpoints").mkdir(parents=True, exist_ok=True)
+        values = tuple(one.model_copy(update={"seed": cell.seed, "condition": cell.condition})
+                       for one in measured(0.5) if one.arm == cell.arm)
+        failed = cell.arm == "baseline" and sum("baseline" in one for one in ran) <= fails
+        return seconds, CellOutcome(1.0, WRONG if failed else None, cell=cell, measurements=() if failed else values)
+
+    def plots(job: Job) -> tuple[float, Outcome]:
+        return 0.0, drawn(job)
+
+    one = StageLimits(num_seeds=0)
+    settings = SearchSettings(num_workers=3, lookahead=0, agenda=StageLimits(nodes=3, num_seeds=0), preliminary=one,
+                              tuning=one, max_debug_depth=0).model_copy(update={"order": order})
+    executor = ScriptedExecutor(plots, slots=3, cell=cell)
+    return bench_for(tmp_path, SlowModel(program, 0.0), executor, settings), ran
+
+
+async def searched(bench: Bench) -> list[Node]:
+    research = Research(bench)
+    assert await research.stage("agenda")
+    await research.close()
+    return bench.state.stage_nodes("agenda")
+
+
+def outcomes(bench: Bench) -> Counter[tuple[str, str]]:
+    return Counter((one.cell.arm, one.outcome) for found in all_cells(bench.state).values() for one in found)
+
+
+async def test_a_cell_that_three_nodes_owe_at_once_is_measured_by_one(tmp_path: Path) -> None:
+    bench, ran = three_at_once(tmp_path)
+    nodes = await searched(bench)
+    assert [one.status for one in nodes] == ["good"] * 3
+    assert sorted(one[6:] for one in ran) == ["baseline", "method", "method", "method"]
+    assert outcomes(bench) == {("baseline", "measured"): 1, ("baseline", "taken over"): 2, ("method", "measured"): 3}
+    assert all(len(one.measurements) == 2 for one in nodes) and list(disagreements(bench.state)) == []
+    order = [(event.type, event.node) for event in _events(bench) if event.type in ("proposed", "executed")]
+    own = [what for what, node in order if node in {one.id for one in nodes}]
+    assert own == ["proposed"] * 3 + ["executed"] * 3, "they were at once"
+
+
+async def test_where_the_first_one_fails_the_others_measure_it_themselves(tmp_path: Path) -> None:
+    bench, ran = three_at_once(tmp_path, fails=1)
+    nodes = await searched(bench)
+    assert sorted(one.status for one in nodes) == ["buggy", "good", "good"]
+    assert Counter(one[6:] for one in ran)["baseline"] == 2, "one failed, one measured, the third took that over"
+
+
+async def test_in_ticket_order_no_node_waits_for_another(tmp_path: Path) -> None:
+    """What a node takes over follows from what its decision may see alone."""
+    bench, ran = three_at_once(tmp_path, order="ticket")
+    await searched(bench)
+    assert Counter(one[6:] for one in ran) == {"baseline": 3, "method": 3}
+    assert outcomes(bench) == {("baseline", "measured"): 3, ("method", "measured"): 3}
+
+
+@pytest.mark.parametrize("within", [0.02, 0.06, 0.09, 0.13])
+async def test_a_run_that_was_cut_goes_on_and_measures_each_cell_once(tmp_path: Path, within: float) -> None:
+    bench, ran = three_at_once(tmp_path)
+    research = Research(bench)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within):
+            await research.stage("agenda")
+    await research.close()
+    assert bench.measuring.by_others(one.key for _, one in bench.state.cells.values()) == []
+    committed = len(bench.state.cells)
+    ran.clear()
+    nodes = await searched(bench)
+    assert [one.status for one in nodes] == ["good"] * 3 and len(ran) + committed == len(bench.state.cells) == 4
+    assert fold((event, 0.0) for event in _events(bench)).cells == bench.state.cells
+
+
+def _events(bench: Bench) -> list[Event]:
+    return [event for event, _ in read_events(bench.folder.root / "run.db")]
