@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from record.claims.means import ablations, winner
 from record.events import Event
@@ -33,14 +34,24 @@ _NODE = re.compile(r"n\d+")
 async def collect(folder: RunFolder, recorder: Recorder) -> None:
     """Delete what may go, also what a killed process recorded and did not delete. Raises `RecordError`."""
     state = recorder.state
-    going = tuple(one for one in may_go(state, lambda node: _named(folder.source(node.id), node.source_sha256))
-                  if (folder.root / one).is_dir())
+    gone = _GONE.setdefault(recorder, set())
+
+    def there(places: Iterable[str]) -> list[str]:
+        """Those that are there; the others are not looked for again: nothing comes back into a sealed folder."""
+        found = [one for one in places if one not in gone]
+        gone.update(one for one in found if not (folder.root / one).is_dir())
+        return [one for one in found if one not in gone]
+
+    going = tuple(there(may_go(state, lambda node: _named(folder.source(node.id), node.source_sha256))))
     if going:
         freed = _bytes_of(folder.root / one for one in going)
         recorder.append(Collected(keep=state.setting("keep") or "best", folders=going, bytes=freed))
-    left = [place for one in state.collected if (place := folder.root / one).is_dir()]
-    for place in left:
-        await to_thread(shutil.rmtree, place, ignore_errors=True)  # what is left is tried again
+    for one in there(state.collected):
+        await to_thread(shutil.rmtree, folder.root / one, ignore_errors=True)  # what is left is tried again
+
+
+_GONE = WeakKeyDictionary[Recorder, set[str]]()
+"""Folders that one process has seen to be gone."""
 
 
 def may_go(state: RunState, reads: Reads) -> Iterator[str]:
@@ -69,10 +80,13 @@ def collected_of(state: RunState, node: str) -> str:
 
 
 def _sealed(state: RunState) -> Iterator[tuple[Node, str, Attempt | CellRun]]:
-    """Each attempt and each execution of a cell: its node, its folder below the run's, and what is known of it."""
+    """Each attempt, and each execution of a cell that something may be deleted of: its node, its folder below the
+    run's, and what is known of it."""
     for node in state.nodes.values():
         yield from ((node, f"nodes/{node.id}/attempt{one.number}", one) for one in node.attempts)
-    yield from ((state.nodes[name], f"cells/{run.id}", run) for name, run in state.cells.values())
+    for one in state.cells.leaving:
+        name, run = state.cells[one]
+        yield state.nodes[name], f"cells/{run.id}", run
 
 
 def _wanted(state: RunState, reads: Reads) -> set[str]:
@@ -80,7 +94,7 @@ def _wanted(state: RunState, reads: Reads) -> set[str]:
     nodes = _wanted_nodes(state, reads)
     attempts = [(name, state.nodes[name].attempts[-1]) for name in nodes if state.nodes[name].attempts]
     runs = {line.id for _, attempt in attempts for line in attempt.cells}
-    runs |= {run for run, (name, _) in state.cells.items() if name in nodes}
+    runs |= {run.id for name in nodes for run in state.cells.of_node(name)}
     runs |= {run for name, owed in state.owed.items() if not state.nodes[name].finished for run in owed.taken.values()}
     return {f"nodes/{name}/attempt{last.number}" for name, last in attempts} | {f"cells/{run}" for run in runs}
 

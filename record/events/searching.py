@@ -100,6 +100,8 @@ class Reviewed(Frozen):
     n: int
     reviews: tuple[FigureReview, ...]
     looked: bool = Field(default=True, description="whether a model looked at the figures; the lint alone did if not")
+    taken: dict[str, str] = Field(default={}, description="figure -> the node whose review of the very same picture "
+                                                          "stands for it")
 
 
 class Judged(Frozen):

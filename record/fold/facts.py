@@ -150,6 +150,8 @@ class CellRuns(dict[str, tuple[str, CellRun]]):
         self._of_key: dict[str, tuple[str, ...]] = {}
         self.repeated: dict[str, None] = {}
         """The keys that were executed more than once."""
+        self.leaving: dict[str, None] = {}
+        """The executions that failed or left artifacts: what may be deleted one day is theirs."""
 
     def __setitem__(self, name: str, found: tuple[str, CellRun]) -> None:
         node, run = found
@@ -158,6 +160,10 @@ class CellRuns(dict[str, tuple[str, CellRun]]):
             self._of_key[run.key] = (*known, name)
             if known:
                 self.repeated[run.key] = None
+        if run.artifacts or run.failure is not None:
+            self.leaving[name] = None
+        else:
+            self.leaving.pop(name, None)
         super().__setitem__(name, found)
         self._of_node.setdefault(node, {})[name] = run
         self._listed.pop(node, None)

@@ -143,7 +143,8 @@ def apply_node(state: RunState, event: searching.NodeEvent, at: float) -> None:
         case searching.CodeRead():
             state.readings.append(event)
         case searching.Reviewed():
-            reviewed = node.plottings[-1].model_copy(update={"reviews": event.reviews, "looked": event.looked})
+            reviewed = node.plottings[-1].model_copy(update={
+                "reviews": event.reviews, "looked": event.looked, "taken": event.taken})
             change(state, node.id, plottings=(*node.plottings[:-1], reviewed))
         case searching.Judged():
             finish(state, node.decision)

@@ -143,6 +143,8 @@ class Plotting(Frozen):
     seconds: float = 0.0
     reviews: tuple[FigureReview, ...] | None = None
     looked: bool = Field(default=True, description="whether a model looked at the figures; the lint alone did if not")
+    taken: dict[str, str] = Field(default={}, description="figure -> the node whose review of the very same picture "
+                                                          "stands for it")
 
 
 class Check(Frozen):

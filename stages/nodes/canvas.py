@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from asyncio import to_thread
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -99,6 +100,8 @@ class Gallery:
     before: tuple[Plotting, ...] = ()
     canvas: Canvas | None = None
     """What they may have been drawn from, for a reviewer's data summary."""
+    elsewhere: Mapping[str, FigureReview] = field(default_factory=dict[str, FigureReview])
+    """sha256 -> what was said of the very same picture where another node drew it, and it was found readable."""
 
     @property
     def shown(self) -> tuple[Figure, ...]:
@@ -120,4 +123,5 @@ class Gallery:
     @property
     def accepted(self) -> dict[str, FigureReview]:
         """sha256 -> the review of a figure with these bytes that was found readable; the latest one."""
-        return {figure.sha256: review for figure, review, looked in self.earlier if looked and review.readable}
+        return {**self.elsewhere, **{
+            figure.sha256: review for figure, review, looked in self.earlier if looked and review.readable}}

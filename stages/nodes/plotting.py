@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from models.backend import Image
 from models.client import ModelClient
@@ -120,16 +121,38 @@ async def _review(bench: Bench, client: ModelClient, canvas: Canvas, n: int) -> 
     """Have the n-th figures reviewed; None when all are readable."""
     plotting = _plotting(bench, canvas.node, n)
     assert plotting is not None
-    gallery = Gallery(bench.folder.plots(canvas.node, n) / "figures", plotting.figures,
-                      before=bench.state.nodes[canvas.node].plottings[: n - 1], canvas=canvas)
+    own = Gallery(bench.folder.plots(canvas.node, n) / "figures", plotting.figures,
+                  before=bench.state.nodes[canvas.node].plottings[: n - 1], canvas=canvas)
     if plotting.reviews is not None:
-        if gallery.new:
+        if any(figure.name not in plotting.taken for figure in own.new):
             client.skip(VISION)
         return refusal(plotting.reviews)
     enter(bench, canvas.node, "reviewing")
-    look = await review_figures(bench, client, gallery, about=subject_of(bench, canvas))
-    bench.recorder.append(Reviewed(node=canvas.node, n=n, reviews=look.reviews, looked=look.looked))
+    wanted = {figure.sha256 for figure in own.new}
+    while bench.search.order == "arrival" and (others := bench.under_way.by_others(wanted)):
+        for one in others:
+            await one.wait()
+    found = reviewed_elsewhere(bench, client.decision, canvas.node, wanted)
+    gallery = replace(own, elsewhere={digest: review for digest, (_, review) in found.items()})
+    with bench.under_way.held(wanted - found.keys()):
+        look = await review_figures(bench, client, gallery, about=subject_of(bench, canvas))
+        bench.recorder.append(Reviewed(
+            node=canvas.node, n=n, reviews=look.reviews, looked=look.looked,
+            taken={figure.name: found[figure.sha256][0] for figure in own.new if figure.sha256 in found}))
     return refusal(look.reviews)
+
+
+def reviewed_elsewhere(bench: Bench, k: int, node: str, wanted: Collection[str]) -> dict[str, tuple[str, FigureReview]]:
+    """sha256 of a picture -> a node that drew it as well, and what a model said that found it readable.
+
+    In `ticket` order only nodes that decision k may see.
+    """
+    seen = bench.state.decisions[k].seen
+    nodes = [one for one in bench.state.nodes.values() if wanted and one.plottings and one.id != node and (
+        bench.search.order == "arrival" or one.decision in seen)]
+    found = {digest: (one.id, review) for one in nodes
+             for digest, review in Gallery(bench.folder.root, (), before=one.plottings).accepted.items()}
+    return {digest: found[digest] for digest in wanted if digest in found}
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ from agent.cell_audit import disagreements
 from benchmarks.studies import SlowModel, bench_for, drawn, measured
 from record.cells import all_cells
 from record.events import Event
+from record.events.searching import Executed, Proposed
 from record.fold.apply import fold
 from record.nouns.cells import Cell
+from record.nouns.decisions import CallKey
 from record.nouns.nodes import Failure, Node
 from record.reading import read_events
 from sandbox.job import CellOutcome, Job, Outcome
@@ -70,6 +72,10 @@ def outcomes(bench: Bench) -> Counter[tuple[str, str]]:
     return Counter((one.cell.arm, one.outcome) for found in all_cells(bench.state).values() for one in found)
 
 
+def looks(bench: Bench) -> list[CallKey]:
+    return [key for key in bench.state.answers if key.role == "vision"]
+
+
 async def test_a_cell_that_three_nodes_owe_at_once_is_measured_by_one(tmp_path: Path) -> None:
     bench, ran = three_at_once(tmp_path)
     nodes = await searched(bench)
@@ -77,8 +83,8 @@ async def test_a_cell_that_three_nodes_owe_at_once_is_measured_by_one(tmp_path: 
     assert sorted(one[6:] for one in ran) == ["baseline", "method", "method", "method"]
     assert outcomes(bench) == {("baseline", "measured"): 1, ("baseline", "taken over"): 2, ("method", "measured"): 3}
     assert all(len(one.measurements) == 2 for one in nodes) and list(disagreements(bench.state)) == []
-    order = [(event.type, event.node) for event in _events(bench) if event.type in ("proposed", "executed")]
-    own = [what for what, node in order if node in {one.id for one in nodes}]
+    own = [event.type for event in _events(bench) if isinstance(event, Proposed | Executed)
+           and event.node in {one.id for one in nodes}]
     assert own == ["proposed"] * 3 + ["executed"] * 3, "they were at once"
 
 
@@ -89,12 +95,23 @@ async def test_where_the_first_one_fails_the_others_measure_it_themselves(tmp_pa
     assert Counter(one[6:] for one in ran)["baseline"] == 2, "one failed, one measured, the third took that over"
 
 
+async def test_a_picture_that_three_nodes_draw_is_looked_at_once(tmp_path: Path) -> None:
+    bench, _ = three_at_once(tmp_path)
+    nodes = await searched(bench)
+    plots = [one.plottings[-1] for one in nodes]
+    assert [len(one.reviews or ()) for one in plots] == [1] * 3 and all(one.looked for one in plots)
+    first, *others = sorted(plots, key=lambda one: len(one.taken))
+    assert len(looks(bench)) == 1 and not first.taken
+    assert [[*one.taken] for one in others] == [["loss.png"]] * 2
+
+
 async def test_in_ticket_order_no_node_waits_for_another(tmp_path: Path) -> None:
     """What a node takes over follows from what its decision may see alone."""
     bench, ran = three_at_once(tmp_path, order="ticket")
     await searched(bench)
     assert Counter(one[6:] for one in ran) == {"baseline": 3, "method": 3}
     assert outcomes(bench) == {("baseline", "measured"): 3, ("method", "measured"): 3}
+    assert len(looks(bench)) == 3
 
 
 @pytest.mark.parametrize("within", [0.02, 0.06, 0.09, 0.13])
@@ -105,12 +122,13 @@ async def test_a_run_that_was_cut_goes_on_and_measures_each_cell_once(tmp_path: 
         async with asyncio.timeout(within):
             await research.stage("agenda")
     await research.close()
-    assert bench.measuring.by_others(one.key for _, one in bench.state.cells.values()) == []
+    assert bench.under_way.by_others(one.key for _, one in bench.state.cells.values()) == []
     committed = len(bench.state.cells)
     ran.clear()
     nodes = await searched(bench)
     assert [one.status for one in nodes] == ["good"] * 3 and len(ran) + committed == len(bench.state.cells) == 4
-    assert fold((event, 0.0) for event in _events(bench)).cells == bench.state.cells
+    assert len(looks(bench)) == 1 and not bench.state.superseded and not bench.state.drifted
+    assert fold((event, 0.0) for event in _events(bench)).nodes == bench.state.nodes
 
 
 def _events(bench: Bench) -> list[Event]:

@@ -1,30 +1,30 @@
-"""Which cells are being measured by some node of this process now, so that no other one measures them beside it.
+"""What a node of this process does now and others need as well: a cell measured, a figure looked at. They wait for it.
 
 Nothing of it is recorded: what a node takes over stands in the record, and a process that takes a run up begins empty.
-In `ticket` order nobody waits, since which node measures what must not follow time.
+In `ticket` order nobody waits, since what a node does itself must not follow time.
 
-Not guaranteed: that a cell is measured once. Where the first one fails, each of the others measures it itself.
+Not guaranteed: that it is done once. Where the first one fails, each of the others does it itself.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 
 
-class Measuring:
-    """Keys of cells, each held by the node that came first."""
+class UnderWay:
+    """Keys of such work, each held by the node that came first."""
 
     def __init__(self) -> None:
         self._ended: dict[str, asyncio.Event] = {}
 
     def by_others(self, keys: Iterable[str]) -> list[asyncio.Event]:
-        """What says, for each of these keys that is held, that it was measured or given up."""
+        """What says, for each of these keys that is held, that its work is recorded or given up."""
         return [self._ended[key] for key in keys if key in self._ended]
 
     @contextmanager
-    def held(self, keys: Iterable[str]) -> Iterator[None]:
+    def held(self, keys: Iterable[str]) -> Generator[None]:
         """Hold those of these keys that nobody holds."""
         own = {key: asyncio.Event() for key in keys if key not in self._ended}
         self._ended |= own
@@ -33,9 +33,9 @@ class Measuring:
         finally:
             for key, event in own.items():
                 if self._ended.get(key) is event:
-                    self.measured(key)
+                    self.done(key)
 
-    def measured(self, key: str) -> None:
-        """Let go of a key whose measurement is in the record, or will not come."""
+    def done(self, key: str) -> None:
+        """Let go of a key whose work is recorded, or will not be done."""
         if (event := self._ended.pop(key, None)) is not None:
             event.set()
