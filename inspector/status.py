@@ -181,6 +181,7 @@ def status_in(
     """The status of a run whose events are folded already; `latest` is what happened last, `folder` is the run's,
     `cells` are all of its cells, where they are known."""
     started, ended, assessed, account = state.started, state.ended, state.assessed, account_of(state)
+    without_seed = seedless(state)
     condition = condition_of(state, process)
     since = max(0.0, now - state.last_at) if condition == "running" and not state.paused else 0.0
     return Status(
@@ -197,7 +198,7 @@ def status_in(
             for one in state.steered if one.command.verb in ("kill", "mark", "note"))[-STEERED:],
         answers=unusual_answers(state), protocol=protocol_lines(state), prior_work=prior_work_text(state),
         installed=str(state.installed or ""),
-        stages=tuple(_counts(state, name) for name in STAGES),
+        stages=tuple(_counts(state, name, without_seed) for name in STAGES),
         cost=state.total, code_seconds=round(state.seconds_of_code, 3),
         cells=totals_of(state, all_cells(state) if cells is None else cells),
         tuning=account.model_copy(update={"trials": ()}) if account else None,
@@ -274,13 +275,13 @@ def _next(state: RunState, run: str, condition: RunCondition) -> str:
     return f"{step}; to go on: scientist resume {run}"
 
 
-def _counts(state: RunState, stage: StageName) -> StageCounts:
+def _counts(state: RunState, stage: StageName, without_seed: Sequence[str]) -> StageCounts:
     nodes = state.stage_nodes(stage)
     return StageCounts(
         **stage_facts(state, stage), searched=sum(node.kind in SEARCH_KINDS and node.finished for node in nodes),
         nodes=dict(Counter(node.status for node in nodes)),
         replicates=sum(node.kind == "replicate" and node.finished for node in nodes),
-        seedless=tuple(node for node in seedless(state) if state.nodes[node].stage == stage))
+        seedless=tuple(node for node in without_seed if state.nodes[node].stage == stage))
 
 
 def subjects_in(folder: Path, state: RunState) -> SubjectsUse | None:

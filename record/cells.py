@@ -132,17 +132,35 @@ def counts_of(cells: Iterable[CellStatus]) -> CellCounts | None:
 
 def totals_of(state: RunState, cells: Mapping[str, tuple[CellStatus, ...]]) -> CellTotals | None:
     """All cells of a run, as `all_cells` has them, in numbers; None where no node owes any."""
-    every = tuple(one for those in cells.values() for one in those)
-    if not every:
+    each = [_NUMBERS.of(name, (those,), lambda those=those: _in_numbers(those)) for name, those in cells.items()]
+    counted = sum((one.counted for one in each), start=Counter[str]())
+    if not counted["owed"]:
         return None
-    left = [seconds_left(those) for those in cells.values()]
-    repeated, differing = _repeated(run for _, run in state.cells.values())
+    left = [one.left for one in each if one.left is not None]
+    repeated, differing = _repeated(state)
     return CellTotals(
-        **_counted(every), diverged=sum(one.diverged for one in every), executions=len(state.cells),
-        seconds=round(sum(run.seconds for _, run in state.cells.values()), 3),
-        seconds_saved=round(sum(one.seconds for one in every if one.outcome == "taken over"), 3),
-        seconds_left=sum(one for one in left if one is not None) if any(one is not None for one in left) else None,
+        **{name: counted[name] for name in _counted(())}, diverged=sum(one.diverged for one in each),
+        executions=len(state.cells), seconds=round(sum(run.seconds for _, run in state.cells.values()), 3),
+        seconds_saved=round(sum(one.saved for one in each), 3), seconds_left=sum(left) if left else None,
         repeated=repeated, differing=differing)
+
+
+class _Numbers(NamedTuple):
+    """The cells of one node, for the sum over all."""
+
+    counted: Counter[str]
+    diverged: int
+    saved: float
+    left: float | None
+
+
+_NUMBERS = Memo[_Numbers]()
+
+
+def _in_numbers(cells: tuple[CellStatus, ...]) -> _Numbers:
+    return _Numbers(
+        Counter(_counted(cells)), diverged=sum(one.diverged for one in cells), left=seconds_left(cells),
+        saved=sum(one.seconds for one in cells if one.outcome == "taken over"))
 
 
 def _counted(cells: tuple[CellStatus, ...]) -> dict[str, int]:
@@ -169,8 +187,8 @@ def seconds_left(cells: Iterable[CellStatus]) -> float | None:
     return round(sum(fmean(by_kind.get((cell.dataset, cell.arm), [usual])) for cell in waiting), 3)
 
 
-def _repeated(runs: Iterable[CellRun]) -> tuple[int, tuple[tuple[str, str], ...]]:
+def _repeated(state: RunState) -> tuple[int, tuple[tuple[str, str], ...]]:
     """How many executions measured a key again, and which of them measured other values than the first."""
-    first: dict[str, CellRun] = {}
-    again = [(first[run.key], run) for run in runs if run.failure is None and first.setdefault(run.key, run) is not run]
+    measured = ([run for _, run in state.cells.of_key(key) if run.failure is None] for key in state.cells.repeated)
+    again = [(runs[0], run) for runs in measured for run in runs[1:]]
     return len(again), tuple((a.id, b.id) for a, b in again if a.measurements != b.measurements)
