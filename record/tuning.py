@@ -206,13 +206,16 @@ def best_of(study: Sequence[TrialResult], plan: DataPlan) -> TrialResult | None:
 def efforts(state: RunState, found: Sequence[TrialResult] | None = None) -> tuple[Effort, ...]:
     """What each arm with a space was given, in the plan's order; what runs is counted as far as it was decided on."""
     assert state.data_plan is not None and state.started is not None
-    found = results(state) if found is None else found
-    return tuple(_effort(state, arm, found, state.seconds_looked.get(arm, 0.0)) for arm in state.data_plan.tuned_arms)
+    own: dict[str, list[TrialResult]] = {arm: [] for arm in state.data_plan.tuned_arms}
+    for one in results(state) if found is None else found:
+        own.setdefault(one.arm, []).append(one)
+    return tuple(_effort(state, arm, own[arm], state.seconds_looked.get(arm, 0.0))
+                 for arm in state.data_plan.tuned_arms)
 
 
 def _effort(state: RunState, arm: str, found: Iterable[TrialResult], seconds: float) -> Effort:
-    looks = {(one.code, one.number): one for one in found
-             if one.arm == arm and (one.outcome != "failed" or one.kind == "trial")}
+    """What an arm was given, of whose trials and versions of code these are."""
+    looks = {(one.code, one.number): one for one in found if one.outcome != "failed" or one.kind == "trial"}
     trials = {key for key, one in looks.items() if one.kind == "trial"}
     assert state.data_plan is not None
     every = settings_in(widened(state.data_plan, arm, state.extended))
