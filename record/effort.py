@@ -81,7 +81,7 @@ def account_of(state: RunState) -> Account | None:
         arms.append(ArmTuning(
             effort=one, in_trials=trials, in_seconds=seconds, space=widened(plan, one.arm, state.extended),
             chosen=settings.get(one.arm), best=sign * max(values) if values else None,
-            curve=tuple(sign * value for value in expected_best(values))))
+            curve=tuple(sign * value for value in expected_best(tuple(values)))))
     return Account(
         metric=metric, dataset=dataset, tuning=plan.tuning, arms=tuple(arms), extended=tuple(state.extended.values()),
         untuned={one.name: one.untuned for one in plan.arms if one.role != "ablation"

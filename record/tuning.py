@@ -6,6 +6,7 @@ A trial is a setting of one arm, measured on one version of that arm's code, wit
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import lru_cache
 from statistics import fmean
 from typing import Literal
 
@@ -285,7 +286,8 @@ def tuned_on(
         (one.number, one.values) == (number, values) for one in whole_of(study))), ())
 
 
-def expected_best(values: Sequence[float]) -> tuple[float, ...]:
+@lru_cache(maxsize=64)
+def expected_best(values: tuple[float, ...]) -> tuple[float, ...]:
     """The expected best of k trials drawn at random from these, for k from 1 to all. Higher is better.
 
     Source: Dodge et al. 2019, Show Your Work: Improved Reporting of Experimental Results, section 3.

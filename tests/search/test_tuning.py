@@ -291,6 +291,6 @@ def test_a_baseline_that_lags_in_versions_of_its_code_is_bettered_next() -> None
 
 
 def test_expected_best_of_k() -> None:
-    draws = expected_best([1.0, 2.0, 4.0])
+    draws = expected_best((1.0, 2.0, 4.0))
     assert draws[0] == pytest.approx(7 / 3) and draws[0] < draws[1] < draws[2] < 4.0
     assert draws[1] == pytest.approx((1 * 1 + 2 * 3 + 4 * 5) / 9), "by counting all nine pairs"

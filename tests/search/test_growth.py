@@ -1,0 +1,100 @@
+"""A decision costs what changed since the last one: not cells over again, and nodes at most once each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from random import Random
+from types import FrameType
+
+import pytest
+
+from benchmarks.scale import owing
+from inspector.status import status_in
+from record.events.searching import Decided, Judged
+from record.fold.apply import apply, fold
+from record.fold.state import RunState
+from record.keeping import may_go
+from record.nouns.decisions import Expand, Seen
+from record.nouns.nodes import STAGES, StageName
+from record.tuning import efforts, results
+from search.policy import BestFirst
+from search.settings import SearchSettings, StageLimits
+from search.tree import view_of
+from tests.search.worlds import ended
+
+MOST = StageLimits(nodes=10_000, num_seeds=0)
+SETTINGS = SearchSettings(preliminary=MOST, tuning=MOST, agenda=MOST, ablation=MOST, num_drafts=2, planned_ablations=0)
+
+
+def calls(work: Callable[[], object]) -> int:
+    """Calls of functions, generators that go on included: what does not depend on how busy the machine is."""
+    count = 0
+
+    def profile(_: FrameType, __: str, ___: object) -> None:
+        nonlocal count
+        count += 1
+
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def decide(state: RunState, stage: StageName) -> None:
+    view, policy = view_of(state, stage, Seen(through=state.last_decision), settings=SETTINGS), BestFirst(SETTINGS)
+    policy.pick(view, Random(0))
+    assert view.best is not None
+    policy.grow(view, Random(0))
+
+
+def look(state: RunState, _: StageName) -> None:
+    status_in("a run", state, (), None, now=0.0)
+    list(may_go(state, lambda _: ()))
+
+
+def cost(work: Callable[[RunState, StageName], None], stage: StageName, nodes: int, cells: int) -> int:
+    """Calls of this work when a node was decided on and judged since it was done last."""
+    state = fold((event, 0.0) for event in owing(stage, nodes, cells))
+    work(state, stage)
+    k = state.last_decision + 1
+    apply(state, Decided(k=k, action=Expand(stage=stage, kind="debug", parent=None, seed=0)))
+    apply(state, Judged(node=f"n{k:04d}", status="buggy"))
+    return calls(lambda: work(state, stage))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_decision_costs_no_more_with_more_cells_and_in_proportion_with_more_nodes(stage: StageName) -> None:
+    small, more_cells, more_nodes = cost(decide, stage, 20, 8), cost(decide, stage, 20, 32), cost(decide, stage, 80, 8)
+    assert more_cells < 1.2 * small + 1000, "4 times the cells"  # a panel is made once a view
+    assert more_nodes < 5 * small, "4 times the nodes"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_status_and_keeping_grow_in_proportion(stage: StageName) -> None:
+    small, large = cost(look, stage, 20, 8), cost(look, stage, 80, 8)
+    assert large < 6 * small, "4 times the nodes, of as many cells each"
+
+
+def test_what_is_kept_from_one_decision_to_the_next_is_what_would_be_computed_anew() -> None:
+    """At every prefix of a log, with all that earlier prefixes left in memory and with nothing of it."""
+    events, state = ended().events, RunState()
+    found: list[object] = []
+    for event in events:
+        apply(state, event)
+        found.append((results(state), efforts(state)) if state.data_plan is not None else None)
+    for number in range(len(events), 2, -max(1, len(events) // 40)):
+        fresh = fold((event, 0.0) for event in events[:number])
+        assert (results(fresh), efforts(fresh)) == found[number - 1]
+
+
+def test_executions_are_found_by_node_and_by_key_as_in_the_whole_list() -> None:
+    state = fold((event, 0.0) for event in owing("agenda", 30, 8))
+    every = [*state.cells.values()]
+    for node in state.nodes:
+        assert state.cells.of_node(node) == tuple(run for by, run in every if by == node)
+    for _, run in every:
+        assert state.cells.of_key(run.key) == tuple(one for one in every if one[1].key == run.key)
+    assert not state.cells.repeated and not state.cells.leaving
