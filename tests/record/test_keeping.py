@@ -216,6 +216,24 @@ def test_it_is_recorded_deleted_once_and_carried_over_to_a_branch(tmp_path: Path
     parent.close()
 
 
+def test_what_is_gone_is_not_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of many nodes looked for every folder that ever went, after every node."""
+    folder, log = small_run(tmp_path / "run")
+    asyncio.run(collect(folder, log))
+    looked: list[Path] = []
+    there = Path.is_dir
+
+    def is_dir(path: Path) -> bool:
+        looked.append(path)
+        return there(path)
+
+    monkeypatch.setattr(Path, "is_dir", is_dir)
+    asyncio.run(collect(folder, log))
+    asyncio.run(collect(folder, log))
+    assert looked == [folder.root / one for one in log.state.collected], "once more, to see that it is gone"
+    log.close()
+
+
 def test_what_a_kill_left_after_the_event_is_deleted_by_the_next_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
