@@ -31,7 +31,7 @@ from record.fold.state import RunState
 from record.folder import write_file
 from record.network import LINES, Lines, line_of, on_network, rows_of_lines
 from record.nouns.frozen import encodable
-from record.reading import SCHEMA, RecordError, add, events_in, read_rows, rows_of
+from record.reading import SCHEMA, RecordError, add, events_in, many_made, read_rows, rows_of
 
 Listener = Callable[[Event, RunState], None]
 
@@ -71,7 +71,8 @@ class EventLog(Recorder):
                     for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", SCHEMA):
                         db.execute(statement)
                     self._write, rows = partial(add, db), rows_of(db)
-                super().__init__(fold(events_in(rows, path)), listener)
+                with many_made():
+                    super().__init__(fold(events_in(rows, path)), listener)
             except (sqlite3.Error, OSError, ValueError) as error:
                 raise RecordError(f"cannot open the record {path}: {error}; {_remedy(error)}") from error
             self._opened = unless_opened.pop_all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import multiprocessing
 import os
@@ -20,7 +21,7 @@ from pydantic import ValidationError
 from record import control
 from record.events import EVENT
 from record.events.running import Commanded, Ended
-from record.events.searching import Proposed
+from record.events.searching import Proposed, WorkDone
 from record.fold.apply import fold
 from record.folder import RunFolder, draft_of, read_source, seal, sha256, write_file, write_source
 from record.lock import RunLockedError, hold, holder
@@ -233,3 +234,20 @@ def test_an_ended_run_is_taken_up_again() -> None:
 
     log.append(Resumed())
     assert not log.state.stopping and log.state.ended is None
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_is_collected_again_once_a_log_is_read_or_found_damaged(tmp_path: Path, collects: bool) -> None:
+    with closing(EventLog(tmp_path / "run.db")) as log:
+        log.append(WorkDone(k=1))
+    try:
+        (gc.enable if collects else gc.disable)()
+        read_events(tmp_path / "run.db")
+        assert gc.isenabled() == collects
+        with closing(sqlite3.connect(tmp_path / "run.db")) as db, db:
+            db.execute("UPDATE events SET body = '{}'")
+        with pytest.raises(RecordError):
+            read_events(tmp_path / "run.db")
+        assert gc.isenabled() == collects
+    finally:
+        gc.enable()
