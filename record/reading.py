@@ -84,7 +84,8 @@ def read_rows(path: Path, after: int = 0) -> list[Row]:
 
 def read_state(run: Path) -> RunState:
     """The state of a run folder, for whoever only looks. Raises `RecordError`."""
-    return fold(read_events(run / "run.db"))
+    with many_made():
+        return fold(read_events(run / "run.db"))
 
 
 def rows_of(db: sqlite3.Connection, after: int = 0) -> list[Row]:

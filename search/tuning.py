@@ -183,10 +183,13 @@ def _budget(view: View, node: Node) -> float:
 
 def _part(study: Sequence[TrialResult], plan: DataPlan, amount: float) -> Sequence[TrialResult] | None:
     """The first trials of a study that take so much of the plan's currency; None where they are not all measured."""
+    numbers, seconds = set[int](), 0.0
     for end, one in enumerate(study, 1):
         if one.outcome == "running":
             return None
-        if spent_on(study[:end], plan) >= amount:
+        numbers.add(one.number)
+        seconds += one.seconds
+        if (seconds if plan.tuning.currency == "seconds" else len(numbers)) >= amount:  # as `spent_on`
             return study[:end]
     return None
 
