@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,12 +22,18 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from record.bounded_yaml import load_yaml
 from record.errors import WrongUse
 from review.foreign.printed import Printed, numbers_of
+from sandbox.untrusted import BadFile, read_as
 
 FORMS = (".json", ".jsonl", ".csv", ".tsv", ".txt", ".log", ".out", ".md", ".yaml", ".yml", ".npy", ".npz", ".ipynb")
 MOST_FILES, MOST_BYTES, MOST_VALUES = 2000, 20_000_000, 500_000
-"""Files of a folder; bytes of one file; values in all."""
+"""Files of a folder; bytes of one file, or of an array in one; values in all."""
+_YAML_BYTES = 1_000_000
+"""Bytes of a YAML file: reading one takes a hundred times as long."""
+_DEPTH, _KEY = 20, 60
+"""Lists and mappings in each other, and characters of a key: each value is named by all keys above it."""
 
 WRITTEN = frozenset({".md"})
 """Reports in prose: somebody, often the same model, wrote their numbers down."""
@@ -83,9 +90,11 @@ def read_results(folder: Path, *, but: Path | None = None) -> Results:
         try:
             if but is not None and _same(path, but):
                 continue
-            found = _series_of(path, name, results)
-        except (OSError, ValueError, RecursionError, yaml.YAMLError, csv.Error) as error:
-            results.left_out.append(f"{name}: {str(error).splitlines()[0][:120] if str(error) else 'cannot be read'}")
+            with read_as(name, BadFile, yaml.YAMLError, csv.Error):
+                found = _series_of(path, name, results)
+        except (OSError, BadFile) as error:
+            cause = str(error.__cause__ or error)
+            results.left_out.append(f"{name}: {cause.splitlines()[0][:120] if cause else 'cannot be read'}")
             continue
         results.files.append(name)
         for one in found:
@@ -101,7 +110,8 @@ def read_results(folder: Path, *, but: Path | None = None) -> Results:
 
 def _same(path: Path, paper: Path) -> bool:
     copied = path.stem == paper.stem and path.suffix in (".md", ".txt")
-    return copied or path.samefile(paper) or path.read_bytes() == paper.read_bytes()
+    return copied or path.samefile(paper) or (
+        path.stat().st_size == paper.stat().st_size and path.read_bytes() == paper.read_bytes())
 
 
 Row = tuple[str, str, float, str]
@@ -110,7 +120,8 @@ Row = tuple[str, str, float, str]
 
 def _series_of(path: Path, name: str, results: Results) -> list[Series]:
     series: dict[str, Series] = {}
-    for key, words, value, place in _rows_of(path, name, results):
+    rows = _rows_of(path, name, results)
+    for key, words, value, place in islice(rows, MOST_VALUES + 1):
         if math.isfinite(value):
             if key not in series:
                 written = path.suffix.lower() in WRITTEN
@@ -127,19 +138,22 @@ def _rows_of(path: Path, name: str, results: Results) -> Iterator[Row]:
         return
     if form == ".npz":
         with np.load(path, allow_pickle=False) as arrays:
-            for key in arrays.files[:200]:
+            large = {one.filename.removesuffix(".npy") for one in arrays.zip.infolist() if one.file_size > MOST_BYTES}
+            results.left_out += [f"{name} {key}: larger than {MOST_BYTES // 10**6} MB" for key in sorted(large)[:20]]
+            for key in [one for one in arrays.files if one not in large][:200]:
                 with contextlib.suppress(ValueError):  # texts, or pickled objects
                     yield from _array(arrays[key], key, f"{name} {key}")
         return
     with open(path, encoding="utf-8", errors="replace") as file:
-        text = file.read(MOST_BYTES + 1)
-    if len(text) > MOST_BYTES:
-        results.left_out.append(f"{name}: only its first {MOST_BYTES // 10**6} MB were read")
-        text = text[:MOST_BYTES]
+        most = _YAML_BYTES if form in (".yaml", ".yml") else MOST_BYTES
+        text = file.read(most + 1)
+    if len(text) > most:
+        results.left_out.append(f"{name}: only its first {most // 10**6} MB were read")
+        text = text[:most]
     if form in (".csv", ".tsv"):
         yield from _table(list(csv.reader(io.StringIO(text), delimiter="\t" if form == ".tsv" else ",")), 1)
     elif form in (".json", ".yaml", ".yml"):
-        yield from _walk(json.loads(text) if form == ".json" else yaml.safe_load(text), "")
+        yield from _walk(json.loads(text) if form == ".json" else load_yaml(text), "")
     elif form == ".jsonl":
         for number, line in enumerate(text.splitlines(), 1):
             if line.strip():
@@ -169,7 +183,9 @@ def words_of(text: str) -> frozenset[str]:
                      if word not in _IDLE and (len(word) > 1 or word.isdigit()))
 
 
-def _walk(value: Any, path: str, *, place: str = "") -> Iterator[Row]:
+def _walk(value: Any, path: str, *, place: str = "", depth: int = 0) -> Iterator[Row]:
+    if depth > _DEPTH:
+        raise ValueError(f"lists and mappings are nested more than {_DEPTH} deep")
     if isinstance(value, bool) or value is None:
         return
     if isinstance(value, int | float):
@@ -182,10 +198,11 @@ def _walk(value: Any, path: str, *, place: str = "") -> Iterator[Row]:
         label = " ".join(one for one in parts.values() if isinstance(one, str) and len(one) <= 40)[:80] if path else ""
         path = f"{path}{{{label}}}" if label else path
         for key, inner in parts.items():
-            yield from _walk(inner, f"{path}.{key}" if path else str(key), place=place and f"{place} {key}")
+            key = str(key)[:_KEY]
+            yield from _walk(inner, f"{path}.{key}" if path else key, place=place and f"{place} {key}", depth=depth + 1)
     elif isinstance(value, list):
         for at, inner in enumerate(cast("list[Any]", value)):
-            yield from _walk(inner, f"{path}[{at}]", place=place)
+            yield from _walk(inner, f"{path}[{at}]", place=place, depth=depth + 1)
 
 
 def _table(rows: list[list[str]], begins: int, above: str = "") -> Iterator[Row]:
@@ -243,6 +260,6 @@ def _logged(line: str) -> tuple[Printed, ...]:
 def _array(array: NDArray[Any], key: str, words: str) -> Iterator[Row]:
     if array.dtype.kind not in "fiu":
         raise ValueError(f"an array of {array.dtype}, not of numbers")
-    flat = np.asarray(array.reshape(-1)[:50_000], dtype=np.float64)
+    flat = np.asarray(array.flat[:50_000], dtype=np.float64)
     for at, value in enumerate(flat[np.isfinite(flat)].tolist()):
         yield key, words, value, f"[{at}]"

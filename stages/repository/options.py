@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import yaml
 
+from record.bounded_yaml import load_yaml
 from record.nouns.frozen import Scalar
 from stages.repository.code import Code, last_name
 
@@ -246,11 +247,11 @@ def _keys(path: str, text: str, prefix: str) -> Iterator[Key]:
 
 def _mapping(text: str) -> dict[str, Any]:
     try:
-        told = yaml.safe_load(text)
+        told = load_yaml(text)
     except (yaml.YAMLError, ValueError, RecursionError):
         try:
             told = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
     return cast("dict[str, Any]", told) if isinstance(told, dict) else {}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import tracemalloc
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -193,6 +195,34 @@ def test_what_cannot_be_read_is_said_and_nothing_is_unpickled(tmp_path: Path):
     results = read_results(tmp_path)
     assert [line.partition(":")[0] for line in results.left_out] == ["a.npy", "b.json", "c.txt"]
     assert results.files == ["c.txt"]
+
+
+def test_files_that_stand_for_more_than_they_hold_are_left_out(tmp_path: Path):
+    """Aliases of aliases, a text that holds itself, a number to the base of 60, an archive that unpacks, depth."""
+    laughs = "a0: &a0 [1,2,3,4,5,6,7,8,9,10]\n" + "".join(
+        f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 9))
+    merged = "k0: &k0 {x: 1}\n" + "".join(
+        f"k{i}: &k{i} {{<<: [{','.join([f'*k{i - 1}'] * 10)}]}}\n" for i in range(1, 9))
+    for name, text in (
+            ("a.yaml", laughs), ("b.yml", "a: &a\n  b: *a\n"), ("c.yaml", f"a: {':'.join(['1'] * 100_000)}"),
+            ("d.yaml", merged), ("e.json", "[" * 200 + "1" + "]" * 200), ("f.json", "[" * 100_000), ("g.npz", "no zip"),
+            ("h.ipynb", "[1]")):
+        (tmp_path / name).write_text(text)
+    with zipfile.ZipFile(tmp_path / "i.npz", "w", zipfile.ZIP_DEFLATED) as packed, \
+            packed.open("large.npy", "w", force_zip64=True) as member:
+        np.lib.format.write_array_header_1_0(member, {"descr": "<f8", "fortran_order": False, "shape": (8 * 10**6,)})
+        for _ in range(8):
+            member.write(bytes(8 * 10**6))
+    np.save(tmp_path / "j.npy", np.asfortranarray(np.ones((3, 4))))
+    (tmp_path / "k.yaml").write_text("a: &a {loss: 0.5}\nb: *a\nc: {<<: *a, size: 3}\n")
+    tracemalloc.start()
+    results = read_results(tmp_path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [line[:line.index(":")] for line in results.left_out] == [
+        "a.yaml", "b.yml", "c.yaml", "d.yaml", "e.json", "f.json", "g.npz", "h.ipynb", "i.npz large"]
+    assert [value for one in results.series if one.file == "k.yaml" for value in one.values] == [0.5, 0.5, 0.5, 3]
+    assert results.files[-2:] == ["j.npy", "k.yaml"] and peak < 60e6
 
 
 def test_a_folder_without_numbers_is_one_clear_line(tmp_path: Path):
