@@ -123,14 +123,21 @@ def _mean(outcomes: Array) -> Measure:
 
 
 def _macro_f1(predicted: Array, truth: Array) -> Measure:
-    """Unweighted mean of F1 over the classes that stand in the truth or in the predictions."""
-    classes = np.union1d(predicted, truth)[None, :]
-    chosen, true = predicted[:, None] == classes, truth[:, None] == classes
-    right, either = (chosen & true).astype(float), chosen.astype(float) + true
+    """Unweighted mean of F1 over the classes that stand in the truth or in the predictions.
+
+    In memory it takes as much as the examples and the classes, not their product.
+    """
+    classes, numbers = np.unique(np.concatenate((predicted, truth)), return_inverse=True)
+    chosen, true = np.split(numbers, [len(predicted)])
+    right = chosen == true
+
+    def of_class(number: Array, counts: Array) -> Array:
+        return np.stack([np.bincount(number, weights=row, minlength=len(classes)) for row in counts])
 
     def measure(counts: Array) -> Array:
-        standing = counts @ either
-        shares = np.divide(2.0 * (counts @ right), standing, out=np.zeros_like(standing), where=standing > 0)
+        standing = of_class(chosen, counts) + of_class(true, counts)
+        shares = np.divide(2.0 * of_class(true, counts * right), standing, out=np.zeros_like(standing),
+                           where=standing > 0)
         return shares.sum(axis=1) / (standing > 0).sum(axis=1)
 
     return measure
