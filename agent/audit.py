@@ -184,7 +184,7 @@ def _code_of(path: Path) -> str:
     text = path.read_bytes().decode(errors="replace")
     try:
         return "".join(json.loads(text)["cells"][0]["source"]) if path.suffix == ".ipynb" else text
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return ""
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from record.descriptors import remove_tree
 from record.source import check_source
 
 
@@ -111,16 +112,14 @@ def part_of(final: Path) -> Path:
 def draft_of(final: Path) -> Path:
     """An empty folder beside `final` to write into before `seal`; what a killed process left there is cleared."""
     draft = part_of(final)
-    if draft.exists():
-        shutil.rmtree(draft)
+    remove_tree(draft)
     draft.mkdir(parents=True)
     return draft
 
 
 def seal(draft: Path, final: Path) -> None:
     """Rename a finished draft folder to its final name. A leftover without an event (killed in between) is replaced."""
-    if final.exists():
-        shutil.rmtree(final)
+    remove_tree(final)
     os.rename(draft, final)
     folder = os.open(final.parent, os.O_RDONLY)
     try:

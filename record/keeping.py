@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from asyncio import to_thread
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from record.claims.means import ablations, winner
+from record.descriptors import remove_tree
 from record.events import Event
 from record.events.running import Collected
 from record.fold.state import RunState
@@ -47,7 +48,8 @@ async def collect(folder: RunFolder, recorder: Recorder) -> None:
         freed = _bytes_of(folder.root / one for one in going)
         recorder.append(Collected(keep=state.setting("keep") or "best", folders=going, bytes=freed))
     for one in there(state.collected):
-        await to_thread(shutil.rmtree, folder.root / one, ignore_errors=True)  # what is left is tried again
+        with suppress(OSError):  # what is left is tried again
+            await to_thread(remove_tree, folder.root / one)
 
 
 _GONE = WeakKeyDictionary[Recorder, set[str]]()

@@ -7,8 +7,7 @@ can, else copied; no code is alive that could write to them.
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
+import stat
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -24,9 +23,11 @@ from sandbox.job import ARTIFACTS, MEASUREMENTS, Job, Outcome
 from sandbox.output import OUTPUT_CHARS, TAIL_CHARS, Transcript, notebook_of_cells
 from sandbox.results import final_values, hash_arrays, hash_artifacts, said_values
 from sandbox.scoring import score_submissions, sealed_sha256
-from sandbox.untrusted import BadFile, remove, write_whole
+from sandbox.untrusted import BadFile, entries_below, link_file, read_whole, remove, write_whole
 
 _FOLDERS = ("arrays", ARTIFACTS, "sealed", "submissions")
+_BYTES = 2**32
+"""Of a file that is read whole: those of all cells together."""
 _LINES = (MEASUREMENTS, "submissions.jsonl", "sealed/index.jsonl")
 
 
@@ -44,9 +45,9 @@ def assemble(job: Job, schedule: Schedule, collector: Collector) -> Outcome:
             remove(job.folder, name)
         for name in _FOLDERS:
             for _, folder in measured:
-                _join(folder / name, job.folder / name)
+                _join(folder, job.folder, name)
         for name in _LINES:
-            _append((folder / name for _, folder in measured), job.folder, name)
+            _append((folder for _, folder in measured), job.folder, name)
         _compare(job, collector)
         return replace(_outcome(job, schedule, collector.artifact_bytes), stdout_tail=_told(job, schedule))
     except (OSError, BadFile, SubmissionRefused) as error:
@@ -57,8 +58,7 @@ def _compare(job: Job, collector: Collector) -> None:
     """Add the values that take the predictions of several cells: those that no cell has by itself."""
     names = {name for name, text in kept(collector.labels).items() if text.startswith("flip_rate")}
     if names:
-        path = job.folder / MEASUREMENTS
-        before = path.read_bytes() if path.is_file() else b""
+        before = read_whole(job.folder, MEASUREMENTS, _BYTES)
         lines = {line.decode() for line in before.splitlines()}
         more = [one.model_dump_json() for one in score_submissions(
             job.folder, collector.labels, split="validation", seed=job.seed, grade=collector.grade)
@@ -69,36 +69,28 @@ def _compare(job: Job, collector: Collector) -> None:
 
 def _outcome(job: Job, schedule: Schedule, artifact_bytes: int) -> Outcome:
     folder = job.folder
-    path = folder / MEASUREMENTS
-    lines = path.read_bytes().splitlines() if path.is_file() else []
-    values = [Measurement.model_validate_json(line) for line in lines]
+    measured = read_whole(folder, MEASUREMENTS, _BYTES)
+    values = [Measurement.model_validate_json(line) for line in measured.splitlines()]
     ran = schedule.outcomes.values()
     return Outcome(
         seconds=schedule.spent, failure=schedule.failure(), measurements=final_values(values), said=said_values(values),
         arrays=hash_arrays(folder), artifacts=hash_artifacts(folder, artifact_bytes * len(job.cells)),
-        sealed=sealed_sha256(folder), curves_sha256=hashlib.sha256(path.read_bytes()).hexdigest() if lines else None,
+        sealed=sealed_sha256(folder), curves_sha256=hashlib.sha256(measured).hexdigest() if measured else None,
         peak_host_bytes=max((one.peak_host_bytes or 0 for one in ran), default=0) or None,
         peak_gpu_bytes=max((one.peak_gpu_bytes or 0 for one in ran), default=0) or None,
         resumed=any(one.resumed for one in ran), cells=schedule.lines(),
         asked=dict(sum((Counter(one.asked) for one in ran), start=Counter[str]())))
 
 
-def _join(source: Path, target: Path) -> None:
-    """Put the files of a folder into another one."""
-    for place, _, names in os.walk(source):
-        for name in names:
-            to = target / Path(place).relative_to(source) / name
-            if name == "index.jsonl" and source.name == "sealed":
-                continue
-            to.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                os.link(Path(place, name), to, follow_symlinks=False)
-            except OSError:
-                shutil.copyfile(Path(place, name), to, follow_symlinks=False)
+def _join(source: Path, target: Path, folder: str) -> None:
+    """Put the files of a cell's folder into that of the job. Raises `BadFile`, also where another cell left such."""
+    for name, status in entries_below(source, folder):
+        if stat.S_ISREG(status.st_mode) and f"{folder}/{name}" not in _LINES:
+            link_file(source, f"{folder}/{name}", target, f"{folder}/{name}")
 
 
 def _append(parts: Iterable[Path], folder: Path, name: str) -> None:
-    content = b"".join(part.read_bytes() for part in parts if part.is_file())
+    content = b"".join(read_whole(part, name, _BYTES) for part in parts)
     if content:
         write_whole(folder, name, content)
 
@@ -109,8 +101,8 @@ def _told(job: Job, schedule: Schedule) -> str:
     shown: list[tuple[str, str]] = []
     for line in schedule.lines():
         folder, output = schedule.places.get(line.cell), ""
-        if folder is not None and (folder / "stdout.txt").is_file():
-            output = cut_middle((folder / "stdout.txt").read_text(encoding="utf-8", errors="replace"), most)
+        if folder is not None:
+            output = cut_middle(read_whole(folder, "stdout.txt", _BYTES).decode(errors="replace"), most)
         outcome = "measured before" if line.cell in job.ready else line.outcome
         words = f"{line.cell}: {outcome}" + (f" in {line.seconds:.1f} s" if line.seconds else "")
         shown.append((words + (f"; {line.why}" if line.why else ""), output))

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from record.descriptors import remove_tree
 from record.nouns.cells import Cell
 from record.source import visible_files
 from sandbox.assembly import assemble
@@ -54,14 +54,14 @@ async def measure_cells(
     try:
         crew = Crew(job, runner.slots, hold, worker, memory_gb=runner.slot_gb, give_way=give_way)
         schedule = await crew.measure()
-        shutil.rmtree(folder / KERNELS, ignore_errors=True)
+        remove_tree(folder / KERNELS, ignore_errors=True)
         outcome = await asyncio.to_thread(assemble, job, schedule, runner.collector)
         if repository is not None:
             (folder / "arrays").mkdir(exist_ok=True)  # commands save none, and figures look for them
         return outcome
     finally:
         live.close()
-        shutil.rmtree(folder / KERNELS, ignore_errors=True)
+        remove_tree(folder / KERNELS, ignore_errors=True)
 
 
 def _clear(folder: Path) -> None:
@@ -102,6 +102,11 @@ class CellWorker:
         """End what runs. Idempotent."""
         await self.place.close()
 
+    @property
+    def _aside(self) -> Path:
+        """Where cells' folders lie before and after they are in the place's: no code that runs in it gets there."""
+        return self.folder.with_name(f"{self.folder.name}.{CELLS}")
+
     async def _prepared(self, cell: Cell, limit: float, schedule: Schedule) -> Script:
         """The folder of a cell in that of a place that is fit for it."""
         job, reads = self.job, schedule.reads
@@ -109,7 +114,7 @@ class CellWorker:
         sees = await asyncio.to_thread(mounted, cell.dataset, self.runner.views)
         await self.place.ready(source, sees, schedule.needs(cell).gpus)
         script = await self.runner.prepared(replace(
-            job, name=f"{job.name} {cell.name}", folder=self.folder / CELLS / cell.name, source=source,
+            job, name=f"{job.name} {cell.name}", folder=self._aside / cell.name, source=source,
             seed=cell.seed, timeout=limit, datasets=(cell.dataset,), earlier=self._earlier(cell, schedule),
             alone=self.alone, cells=(), key=job.keys.get(cell, ""), needs={cell.arm: schedule.needs(cell)}))
         other = schedule.read_by(cell)
@@ -131,14 +136,11 @@ class CellWorker:
         return self.job.earlier / CELLS / cell.name if self.job.earlier is not None else None
 
     def _taken_out(self, folder: Path) -> Path:
-        """Move a cell's folder out of the kernel's, and remove what else lies there."""
+        """Move a cell's folder to those of the job."""
         target = self.job.folder / CELLS / folder.name
-        with suppress(FileNotFoundError):
-            shutil.rmtree(target)
-        target.parent.mkdir(exist_ok=True)
+        remove_tree(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
         os.rename(folder, target)
-        for name in os.listdir(self.folder):
-            remove(self.folder, name)
         return target
 
 

@@ -29,12 +29,14 @@ from record.nouns.subjects import Exchange
 from sandbox.errors import SubmissionRefused
 from sandbox.scoring import INDEX, Submission, columns_of, read_index, truth_of
 from sandbox.subjects import Session
-from sandbox.untrusted import FILE_BYTES, open_regular, read_as, write_whole
+from sandbox.untrusted import open_regular, read_as, remove, write_whole
 
 JUDGED = 100
 """Labelled examples, at least, on which a model that grades is held against labels."""
 _REPEATED = 0.05
 """Share of rows whose question may be another row's too: data have rows that are equal."""
+_CITED_BYTES = 32 * 2**20
+"""Of a file of ids, each of which becomes an object of ours."""
 _NUMBER = re.compile(r"[-+]?(?:\d[\d,]*)?\.?\d+(?:[eE][-+]?\d+)?")
 _LETTER = re.compile(r"(?<![A-Za-z])([A-Z])(?![A-Za-z])")
 Reader = Callable[[str], float | None]
@@ -85,7 +87,7 @@ def _made(
     folder: Path, one: Submission, labels: Path, views: Path, session: Session
 ) -> tuple[Submission, list[str]]:
     with (read_as(f"{one.where} is not what lab.submit writes", SubmissionRefused, ValidationError),
-          open_regular(folder, f"submissions/{one.file}", FILE_BYTES) as file):
+          open_regular(folder, f"submissions/{one.file}", _CITED_BYTES) as file):
         cited = _Cited.model_validate_json(file.read())
     truth, classes = truth_of(labels, one)
     if len(cited.ids) != len(truth):
@@ -117,7 +119,7 @@ def _made(
     np.savez(packed, allow_pickle=False, **arrays)
     name = f"{Path(one.file).stem}.npz"
     write_whole(folder, f"submissions/{name}", packed.getvalue())
-    (folder / "submissions" / one.file).unlink()
+    remove(folder, f"submissions/{one.file}")
     return one.model_copy(update={**update, "file": name, "grade": grade}), told
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,11 +13,11 @@ from record.unexpected import of_machine
 from sandbox.citing import list_exchanges
 from sandbox.errors import ExecutorError, SubmissionRefused
 from sandbox.execution import Execution, Script
-from sandbox.job import CHECKPOINTS, Outcome
+from sandbox.job import ARTIFACTS, CHECKPOINTS, Outcome
 from sandbox.output import TAIL_CHARS, notebook
 from sandbox.results import collect_figures, failure_of, hash_arrays, hash_artifacts, measure, missing_measurement
-from sandbox.scoring import read_index
-from sandbox.untrusted import BadFile, disarm, remove, write_whole
+from sandbox.scoring import INDEX, read_index, stem_of
+from sandbox.untrusted import BadFile, disarm, names_in, remove, write_whole
 
 CUT = ("memory", "timeout", "died")
 """Failures after which the checkpoints of an attempt are kept, for a second one of the same node."""
@@ -37,7 +38,8 @@ class Collector:
         job, folder = script.job, script.folder
         disarm(folder)
         if execution.over:
-            disarm(self.cache)
+            with suppress(BadFile):  # it may be another's doing
+                disarm(self.cache)
         outcome = ran(script, execution)
         try:
             outcome = replace(outcome, arrays=hash_arrays(folder))
@@ -73,7 +75,10 @@ class Collector:
             outcome = replace(outcome, failure=outcome.failure or failure_of(error))
         hopeless = execution.failure is not None and execution.failure.kind == "hopeless"
         try:
+            if execution.asked is None and any(one.kind in ("answers", "judged") for one in read_index(folder, INDEX)):
+                raise SubmissionRefused("it cites answers of language models, and it may ask none")
             if script.cell is not None:
+                _check_names(outcome, script.cell)
                 _check_submissions(folder, script.cell)
             measured = measure(folder, self.labels, seed=job.seed, grade=self.grade, cut=hopeless,
                                evaluated=execution.evaluated)
@@ -99,10 +104,26 @@ def ran(script: Script, execution: Execution) -> Outcome:
 
 
 def _check_submissions(folder: Path, cell: Cell) -> None:
-    """Raises `SubmissionRefused` where a cell submitted for another."""
-    for one in read_index(folder, "submissions.jsonl"):
+    """Raises `SubmissionRefused` where a cell submitted for another; what it did not submit goes."""
+    listed = read_index(folder, INDEX)
+    for one in listed:
         if (one.dataset, one.condition) != (cell.dataset, cell.condition):
             raise SubmissionRefused(f"{one.where} is not of this cell, {cell}")
+        if one.file.partition(".")[0] != stem_of(one):
+            raise SubmissionRefused(f"{one.where} claims {one.file}, which may be another cell's: hand predictions in "
+                                    "with lab.submit alone")
+    for name in set(names_in(folder, "submissions", "")) - {one.file for one in listed}:
+        remove(folder, f"submissions/{name}")
+
+
+def _check_names(outcome: Outcome, cell: Cell) -> None:
+    """Raises `BadFile` where a file could be another cell's: those of all lie in one folder."""
+    left = {f"arrays/{name}" for name in outcome.arrays} | {
+        f"{ARTIFACTS}/{name.partition('/')[0]}" for name in outcome.artifacts}
+    for name in sorted(left):
+        if not Path(name).stem.endswith(f"__{cell.place}"):
+            raise BadFile(f"{name} does not say of which cell it is: leave arrays with lab.save, and files with "
+                          "lab.save_artifact")
 
 
 def _check_values(final: tuple[Measurement, ...], cell: Cell) -> None:

@@ -73,6 +73,8 @@ class Script:
     @property
     def text(self) -> str:
         """Of its entry."""
+        if (text := self.job.source.get(self.job.entry)) is not None:
+            return text
         return (self.folder / self.job.entry).read_text(encoding="utf-8", errors="replace")
 
     @property

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from record.descriptors import remove_tree
 from record.nouns.data import Grade, Measurement, Needs
 from record.repository_source import CODE
 from record.syntax import one_at_a_time
@@ -66,7 +66,7 @@ class LocalExecutor:
         config = KernelConfig(settings, self.isolation, cache.absolute(),
                               secret=tuple(path.absolute() for path in (labels, *secret)),
                               packages=lambda: self.packages.folder if self.packages else None)
-        shutil.rmtree(scoring_folder(config), ignore_errors=True)
+        remove_tree(scoring_folder(config), ignore_errors=True)
         self.config = config
         """On what terms code runs."""
         self._settings, self._scorers = settings, scorers

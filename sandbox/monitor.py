@@ -12,6 +12,7 @@ and the GPU was leased alone, it is how far its free memory fell, neighbours' us
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import AsyncGenerator
@@ -29,7 +30,7 @@ from sandbox.gpus import Nvml
 from sandbox.isolation.processes import process_tree, proportional_bytes
 from sandbox.job import MEASUREMENTS, Logged, Progress, Watch
 from sandbox.output import Transcript
-from sandbox.untrusted import FILE_BYTES, BadFile, open_regular
+from sandbox.untrusted import FILE_BYTES, BadFile, Held, Where, open_regular, opened
 
 WATCH_SECONDS = 5.0
 """Between two looks at what running code logs, for the pruning of hopeless experiments, which run for minutes."""
@@ -50,7 +51,7 @@ class Monitor:
 
     def __init__(self, watch: Watch, folder: Path) -> None:
         self._watch = watch
-        self._folder = folder
+        self._folder = Held(folder)  # wherever it is moved to
         self._signs = (0, 0, 0)
         self._heard = 0.0
         self._looking = Lock()  # `last` may come while `follow` still looks, in another thread
@@ -74,7 +75,7 @@ class Monitor:
         lines = read_curves(self._folder)
         if printed is None:
             return Progress(seconds, quiet=0.0, lines=lines, ended=True)
-        signs = (printed, _size(self._folder / MEASUREMENTS), _size(self._folder / "submissions.jsonl"))
+        signs = (printed, _size(self._folder, MEASUREMENTS), _size(self._folder, "submissions.jsonl"))
         if signs != self._signs:
             self._signs, self._heard = signs, seconds
         return Progress(seconds, quiet=seconds - self._heard, lines=lines)
@@ -89,7 +90,7 @@ class Monitor:
             return self._watch(self.glance(seconds, printed))
 
 
-def read_curves(folder: Path) -> tuple[Logged, ...]:
+def read_curves(folder: Where) -> tuple[Logged, ...]:
     """The values with a step in a folder's `measurements.jsonl`, of very many the first; none where it is odd."""
     start = b""
     with suppress(BadFile, OSError), open_regular(folder, MEASUREMENTS, FILE_BYTES) as file:
@@ -120,10 +121,10 @@ class _Point(BaseModel):
     value: int | float
 
 
-def _size(path: Path) -> int:
+def _size(folder: Where, name: str) -> int:
     """Bytes of a file, of a link those of the link itself; 0 where there is none."""
-    with suppress(OSError):
-        return path.lstat().st_size
+    with suppress(BadFile, OSError), opened(folder) as place:
+        return os.stat(name, dir_fd=place, follow_symlinks=False).st_size
     return 0
 
 

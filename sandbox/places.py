@@ -7,12 +7,12 @@ so is one that died. Not kept: what a cell left in its folder is for the caller 
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from record.descriptors import remove_tree
 from record.nouns.nodes import Failure
 from sandbox.errors import ExecutorError
 from sandbox.execution import Execution, Script
@@ -20,10 +20,12 @@ from sandbox.gpu_leases import Lease
 from sandbox.isolation.limits import oom_kills
 from sandbox.isolation.mounts import StartOptions
 from sandbox.kernels import Kernel
+from sandbox.lending import lend, returned
 from sandbox.monitor import Monitor, Usage
 from sandbox.pool import MATPLOTLIBRC, names_of
 from sandbox.running import Runner
-from sandbox.workspace import copy_view
+from sandbox.untrusted import BadFile, Held
+from sandbox.workspace import CELLS, copy_view
 
 
 class Place(Protocol):
@@ -66,7 +68,7 @@ class KernelPlace:
             await self.close()
         self._sees, self._gpus = sees, gpus
         if self._kernel is None and not self.runner.gpus.devices:
-            await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+            await asyncio.to_thread(remove_tree, self.folder, ignore_errors=True)
             self._kernel = self.runner.pool.take(self.folder, source=source, datasets=sees, exactly=True)
             self._started = self._kernel is not None
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -78,11 +80,13 @@ class KernelPlace:
         try:
             if script.cell is not None and not self._sees:
                 script = await asyncio.to_thread(copy_view, script, script.cell.dataset)
-            kernel = await self._opened(script)
+            kernel, held = await self._lent(script)
             begins()
             self.runner.pool.refill()
             execution = await self.runner.within(
-                kernel, self._lease, script, source=script.text, monitor=monitor, usage=self._usage)
+                kernel, self._lease, replace(script, folder=self.folder / CELLS / script.folder.name),
+                source=script.text, monitor=monitor, usage=self._usage)
+            execution = await asyncio.to_thread(returned, held, script.folder, execution, self.folder, CELLS)
         except BaseException:
             await self.close()
             raise
@@ -99,6 +103,20 @@ class KernelPlace:
         if lease.devices:
             self.runner.gpus.release(lease, self._usage.processes)
         self._usage = Usage()
+
+    async def _lent(self, script: Script) -> tuple[Kernel, Held]:
+        """The kernel, with the cell's folder in its reach. Raises `ExecutorError`."""
+        kernel = await self._opened(script)
+        try:
+            return kernel, await asyncio.to_thread(lend, script.folder, self.folder, CELLS)
+        except BadFile:  # an earlier cell had its hands in the kernel
+            await self.close()
+        try:
+            await asyncio.to_thread(remove_tree, self.folder)
+            self.folder.mkdir()
+            return await self._opened(script), await asyncio.to_thread(lend, script.folder, self.folder, CELLS)
+        except (BadFile, OSError) as error:
+            raise ExecutorError(f"cannot work in {self.folder}: {error}") from error
 
     async def _opened(self, script: Script) -> Kernel:
         """The kernel, started where it is not yet. Raises `ExecutorError`."""

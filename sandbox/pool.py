@@ -13,13 +13,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from record.descriptors import remove_tree
 from sandbox.errors import ExecutorError
 from sandbox.isolation.interpreter import interpreter
 from sandbox.isolation.mounts import KernelConfig, StartOptions
@@ -52,7 +52,7 @@ class Pool:
         self._views = views.absolute()
         self._readable = tuple(readable)
         self._folders = folder or config.cache.parent / "slots"
-        shutil.rmtree(self._folders, ignore_errors=True)  # of kernels whose program was killed
+        remove_tree(self._folders, ignore_errors=True)  # of kernels whose program was killed
         self._jobs = 0
         self._used: Counter[str] = Counter()
         """Package -> how many of the jobs import from it."""

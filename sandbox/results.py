@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import stat
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,16 @@ from record.unexpected import internal_failure, of_machine
 from sandbox.errors import SandboxError, SubmissionRefused
 from sandbox.job import ARTIFACTS, MEASUREMENTS
 from sandbox.scoring import score_submissions, seal
-from sandbox.untrusted import FILE_BYTES, BadFile, names_in, open_regular, read_as, read_lines, write_whole
+from sandbox.untrusted import (
+    FILE_BYTES,
+    BadFile,
+    entries_below,
+    names_in,
+    open_regular,
+    read_as,
+    read_lines,
+    write_whole,
+)
 
 _MOST_FILES = 10_000
 SAID = 400
@@ -69,13 +79,11 @@ def hash_artifacts(folder: Path, limit: int) -> dict[str, str]:
 
     Raises `BadFile` for links, odd names, too many files, and more than `limit` bytes in all.
     """
-    kept = names_in(folder, ARTIFACTS, "")
-    base = folder / ARTIFACTS
+    kept = set(names_in(folder, ARTIFACTS, ""))
     digests: dict[str, str] = {}
     left = limit
-    for path in sorted(base.rglob("*")):
-        relative = str(path.relative_to(base))
-        if relative.partition("/")[0] not in kept or (path.is_dir() and not path.is_symlink()):
+    for relative, status in entries_below(folder, ARTIFACTS):
+        if relative.partition("/")[0] not in kept or stat.S_ISDIR(status.st_mode):
             continue
         if len(digests) == _MOST_FILES:
             raise BadFile(f"{ARTIFACTS}/ holds more than {_MOST_FILES} files: put them into one archive")

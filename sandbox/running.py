@@ -6,14 +6,14 @@ How many run at the same time is the business of `sandbox.executor`.
 from __future__ import annotations
 
 import asyncio
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from record.descriptors import remove_tree
 from record.nouns.data import Measurement, Needs, Scorer
 from record.nouns.nodes import Failure
 from sandbox.citing import attribute
@@ -25,6 +25,7 @@ from sandbox.isolation.limits import Limits, limits_of
 from sandbox.isolation.mounts import KernelConfig, StartOptions
 from sandbox.job import Job, Outcome, TooLate
 from sandbox.kernels import Kernel
+from sandbox.lending import returned
 from sandbox.monitor import Meter, Monitor, Usage
 from sandbox.output import Transcript
 from sandbox.pool import Pool
@@ -34,6 +35,7 @@ from sandbox.scorer_tasks import ENTRY, Task, lay_out, read_scores, tasks_of
 from sandbox.scorers import read_frozen
 from sandbox.scoring import read_submitted
 from sandbox.subjects import Session, Subjects, serving
+from sandbox.untrusted import BadFile, Held, disarm
 from sandbox.workspace import prepare_workspace
 
 _USUAL = Needs()
@@ -69,8 +71,10 @@ class Runner:
         try:
             script = await self.prepared(job)
             source = script.text
+            held = Held(script.folder)
             monitor = Monitor(job.watch, script.folder) if job.watch is not None else None
             execution = await self.execute(script, ready, monitor)
+            execution = await asyncio.to_thread(returned, held, script.folder, execution)
         finally:
             if ready is not None:
                 ready.kill()
@@ -93,20 +97,29 @@ class Runner:
     async def finished(
         self, script: Script, source: str, execution: Execution, monitor: Monitor | None,
     ) -> Outcome:
-        """What came of code once none of it is alive any more. Raises `ExecutorError`."""
+        """What came of code once none of it is alive any more; its folder holds plain files then. Raises
+        `ExecutorError`."""
         try:
-            if monitor is not None and not _hopeless(execution.failure):
-                reason = await monitor.last(execution.seconds)
-                if reason is not None:
-                    execution = replace(execution, failure=Failure(kind="hopeless", message=reason))
-            if execution.asked is not None:
-                execution = await asyncio.to_thread(self._attributed, script, execution, execution.asked)
-            scorers = await asyncio.to_thread(read_frozen, self.scorers)
-            if script.job.mode == "experiment" and execution.failure is None and scorers:
-                execution = await self._evaluated(script, execution, scorers)
-            return await asyncio.to_thread(self.collector.outcome, script, source, execution)
+            outcome = await self._read(script, source, execution, monitor)
         except Exception as error:  # noqa: BLE001  a worker's edge: what code left may be anything
-            return replace(ran(script, execution), failure=execution.failure or failure_of(error))
+            outcome = replace(ran(script, execution), failure=execution.failure or failure_of(error))
+        with suppress(BadFile):
+            await asyncio.to_thread(disarm, script.folder, plain=True)
+        return outcome
+
+    async def _read(
+        self, script: Script, source: str, execution: Execution, monitor: Monitor | None,
+    ) -> Outcome:
+        if monitor is not None and not _hopeless(execution.failure):
+            reason = await monitor.last(execution.seconds)
+            if reason is not None:
+                execution = replace(execution, failure=Failure(kind="hopeless", message=reason))
+        if execution.asked is not None:
+            execution = await asyncio.to_thread(self._attributed, script, execution, execution.asked)
+        scorers = await asyncio.to_thread(read_frozen, self.scorers)
+        if script.job.mode == "experiment" and execution.failure is None and scorers:
+            execution = await self._evaluated(script, execution, scorers)
+        return await asyncio.to_thread(self.collector.outcome, script, source, execution)
 
     async def execute(
         self, script: Script, ready: Kernel | None = None, monitor: Monitor | None = None,
@@ -220,7 +233,7 @@ class Runner:
                 raise SubmissionRefused(f"the scorer of {task.scorer.dataset!r} failed: {execution.failure.message}")
             return await asyncio.to_thread(read_scores, task, target, seed=seed)
         finally:
-            shutil.rmtree(target, ignore_errors=True)
+            remove_tree(target, ignore_errors=True)
 
 
 def scoring_folder(config: KernelConfig) -> Path:

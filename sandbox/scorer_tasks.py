@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from sandbox.errors import SubmissionRefused
 from sandbox.execution import Script
 from sandbox.job import Job
 from sandbox.scoring import Submission, truth_of
-from sandbox.untrusted import FILE_BYTES, BadFile, open_regular, read_lines
+from sandbox.untrusted import FILE_BYTES, BadFile, copy_file, read_lines
 from sandbox.workspace import dataset_folders
 
 ENTRY = "evaluate.py"
@@ -70,13 +69,10 @@ def lay_out(task: Task, job: Job, place: Path, *, views: Path, labels: Path, lim
     view = (views / f"{dataset}.npz").absolute()
     for name, text in ((ENTRY, _DRIVER.read_text()), ("scorer.py", task.text)):
         (target / name).write_text(text)
-    (target / "submissions").mkdir()
     for submission in task.submissions:
-        artifact = submission.kind == "artifact"
-        with open_regular(place, submission.file, left if artifact else FILE_BYTES) as file, \
-                open(target / "submissions" / submission.file, "wb") as copy:
-            shutil.copyfileobj(file, copy)
-            left -= copy.tell() if artifact else 0
+        artifact, to = submission.kind == "artifact", f"submissions/{submission.file}"
+        copy_file(place, submission.file, target, to, left if artifact else FILE_BYTES)
+        left -= (target / to).stat().st_size if artifact else 0
     if (labels / f"{dataset}.npz").is_file():
         np.save(target / "truth.npy", truth_of(labels, task.submissions[0])[0])
     (target / "task.json").write_text(json.dumps({

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -20,7 +21,17 @@ from record.nouns.data import LARGEST, MOST_STEPS, Grade, Measurement, Split
 from sandbox.errors import SubmissionRefused
 from sandbox.formulas import Seen, kept, measures
 from sandbox.metrics import Measure, score
-from sandbox.untrusted import FILE_BYTES, NAME, open_regular, read_as, read_lines, remove, write_whole
+from sandbox.untrusted import (
+    FILE_BYTES,
+    NAME,
+    make_folder,
+    move,
+    open_regular,
+    read_as,
+    read_lines,
+    remove,
+    write_whole,
+)
 
 Array = NDArray[Any]
 
@@ -28,6 +39,10 @@ MAX_SUBMISSIONS = 20_000
 ARTIFACT_BYTES = 2**40
 """Largest artifact that is hashed; what may be submitted is `SandboxSettings.artifact_bytes`."""
 _SUM_TOLERANCE = 1e-2
+_LARGEST_NUMBER = 1e45
+"""Size of a predicted number: its squared error can still be said, whatever the label."""
+_VALUE_BYTES, _HEADER_BYTES = 16, 2**16
+"""Of a file of predictions: the widest number that there is, and what it says of itself."""
 INDEX = "submissions.jsonl"
 _SEALED_INDEX = "sealed/index.jsonl"
 AGREEMENT = "_agreement"
@@ -73,9 +88,7 @@ class Submission(BaseModel):
 def read_index(folder: Path, index: str) -> list[Submission]:
     """The submissions that an index file lists. Raises `SubmissionRefused`, also where two lines claim one file, or
     hand in for one cell."""
-    lines = read_lines(folder, index, FILE_BYTES)
-    if len(lines) > MAX_SUBMISSIONS:
-        raise SubmissionRefused(f"{len(lines)} submissions, more than the limit of {MAX_SUBMISSIONS}")
+    lines = read_lines(folder, index, FILE_BYTES, most=MAX_SUBMISSIONS)
     try:
         submissions = [Submission.model_validate_json(line) for line in lines]
     except ValidationError as error:
@@ -91,6 +104,12 @@ def read_index(folder: Path, index: str) -> list[Submission]:
                                     "predictions in with lab.submit alone")
         seen |= {cell, submission.file}
     return submissions
+
+
+def stem_of(submission: Submission) -> str:
+    """What `lab.submit` calls the file of a submission: no two cells have one name."""
+    cell = submission.model_dump(include={"dataset", "split", "condition", "step"})
+    return hashlib.sha256(json.dumps(cell).encode()).hexdigest()[:20]
 
 
 def truth_of(labels: Path, submission: Submission) -> tuple[Array, int]:
@@ -114,25 +133,37 @@ def columns_of(labels: Path, dataset: str, split: str) -> tuple[tuple[str, ...],
 
 
 def values_of(folder: Path, place: str, submission: Submission, labels: Path) -> tuple[Array, Array]:
-    """The submitted values, fit to be scored, and the truth. Raises `SubmissionRefused`."""
+    """The submitted values, fit to be scored, and the truth. Raises `SubmissionRefused`.
+
+    What it says, and how much memory it takes, follows from what was submitted and the shape that it must have: never
+    from labels.
+    """
     truth, classes = truth_of(labels, submission)
-    with (read_as(f"{submission.where} is not what lab.submit writes", SubmissionRefused),
-          open_regular(folder, f"{place}/{submission.file}", FILE_BYTES) as file,
-          np.load(file, allow_pickle=False) as archive):
-        size = sum(member.file_size for member in archive.zip.infolist())  # a small archive may unpack to any size
-        if size > FILE_BYTES:
-            raise SubmissionRefused(f"{submission.where} unpacks to {size} bytes, more than the limit of {FILE_BYTES}")
-        values: Array = archive[submission.kind]
-    expected = (len(truth),) if submission.kind == "predictions" else (len(truth), classes)
     if submission.kind != "predictions" and classes == 0:
         raise SubmissionRefused(f"{submission.where}: a regression takes predictions, not {submission.kind}")
+    expected = (len(truth),) if submission.kind == "predictions" else (len(truth), classes)
+    limit = min(FILE_BYTES, math.prod(expected) * _VALUE_BYTES + _HEADER_BYTES)
+    with (read_as(f"{submission.where} is not what lab.submit writes", SubmissionRefused),
+          open_regular(folder, f"{place}/{submission.file}", limit) as file,
+          np.load(file, allow_pickle=False) as archive):
+        size = sum(member.file_size for member in archive.zip.infolist())  # a small archive may unpack to any size
+        if size > limit:
+            raise SubmissionRefused(f"{submission.where} unpacks to {size} bytes, more than the limit of {limit}")
+        values: Array = archive[submission.kind]
     if values.shape != expected or values.dtype.kind not in "iuf":
         raise SubmissionRefused(f"{submission.where}: must have shape {expected}, "
                                 f"got {values.shape} of dtype {values.dtype}")
     with np.errstate(over="ignore"):  # what only a wider type holds is none that can be scored
-        finite = np.isfinite(values.astype(np.float64)).all()
-    if not finite:
+        numbers = values.astype(np.float64)
+    if not np.isfinite(numbers).all():
         raise SubmissionRefused(f"{submission.where}: holds values that are not finite")
+    if submission.kind == "predictions" and classes and not (
+            (numbers == np.floor(numbers)) & (numbers >= 0) & (numbers < classes)).all():
+        raise SubmissionRefused(f"{submission.where}: predictions must be class numbers 0..{classes - 1}, got values "
+                                f"from {numbers.min():g} to {numbers.max():g}")
+    if submission.kind == "predictions" and np.abs(numbers).max(initial=0.0) > _LARGEST_NUMBER:
+        raise SubmissionRefused(f"{submission.where}: its predictions are not finite, or larger than "
+                                f"{_LARGEST_NUMBER:g}: they hold values that are far too large")
     if submission.kind == "probabilities" and (
             values.min(initial=0.0) < -1e-6 or np.abs(values.sum(axis=1) - 1.0).max(initial=0.0) > _SUM_TOLERANCE):
         raise SubmissionRefused(f"{submission.where}: rows are not probabilities that sum to 1")
@@ -141,9 +172,9 @@ def values_of(folder: Path, place: str, submission: Submission, labels: Path) ->
 
 def read_submitted(folder: Path, grade: Grade) -> list[Submission]:
     """What an attempt submitted, with the grades that its values will have. Raises `SubmissionRefused`."""
-    of_artifacts = "evaluated" if grade == "scored" else grade
+    of_kind: dict[str, Grade] = {"artifact": "evaluated" if grade == "scored" else grade, "judged": "judged"}
     return [submission.model_copy(update={"grade": submission.grade if submission.grade in ("judged", "unattributed")
-                                          else of_artifacts if submission.kind == "artifact" else grade})
+                                          else of_kind.get(submission.kind, grade)})
             for submission in read_index(folder, INDEX)]
 
 
@@ -178,21 +209,24 @@ def final_predictions(folder: Path, labels: Path) -> tuple[Predictions, ...]:
 def seal(folder: Path, labels: Path, *, grade: Grade = "computed") -> dict[str, str]:
     """Put the test predictions into `folder/sealed/`, unscored; file name -> sha256. Raises `SubmissionRefused`.
 
-    The grade that their scores will have is sealed with them. They are scored once and the scores forgotten, so that a
-    defect shows now and not after the search.
+    The grade that their scores will have is sealed with them. Their form is checked, so that a defect shows now and not
+    after the search; they are not scored, since whether that works would tell of the labels.
     """
     remove(folder, "sealed")
     tests = [submission for submission in read_submitted(folder, grade) if submission.split == "test"]
     if not tests:
         return {}
     others = [submission for submission in read_index(folder, INDEX) if submission.split != "test"]
-    _measurements(folder, "submissions", tests, labels=labels, seed=0)
     for submission in tests:
         if submission.kind == "artifact":
             open_regular(folder, f"submissions/{submission.file}", ARTIFACT_BYTES).close()
-    (folder / "sealed").mkdir()
+        elif submission.kind == "judged":
+            list(_judged(folder, "submissions", submission, 0))
+        else:
+            values_of(folder, "submissions", submission, labels)
+    make_folder(folder, "sealed")
     for submission in tests:
-        (folder / "submissions" / submission.file).rename(folder / "sealed" / submission.file)
+        move(folder, f"submissions/{submission.file}", folder, f"sealed/{submission.file}")
     for index, listed in ((_SEALED_INDEX, tests), (INDEX, others)):
         write_whole(folder, index, "".join(json.dumps(submission.model_dump()) + "\n" for submission in listed))
     return {name: _sha256(folder, name) for name in [*(submission.file for submission in tests), "index.jsonl"]}
@@ -222,13 +256,22 @@ def sealed_predictions(
     Final predictions only, in the order of their submission. Raises `SubmissionRefused`.
     """
     sealed = read_sealed(folder, expected)
+    beside = _by_key(sealed)
     for submission in sealed:
         if submission.kind not in ("artifact", "judged") and submission.step is None:
-            yield submission, *_measured(folder, "sealed", submission, sealed, labels=labels)
+            yield submission, *_measured(folder, "sealed", submission, beside, labels=labels)
+
+
+_Key = tuple[str, str, int | None, str]
+
+
+def _by_key(submissions: Iterable[Submission]) -> dict[_Key, Submission]:
+    return {(one.dataset, one.split, one.step, one.condition): one for one in submissions
+            if one.kind not in ("artifact", "judged")}
 
 
 def _measured(
-    folder: Path, place: str, submission: Submission, beside: Sequence[Submission], *, labels: Path,
+    folder: Path, place: str, submission: Submission, beside: Mapping[_Key, Submission], *, labels: Path,
 ) -> tuple[Array, Array, dict[str, Measure]]:
     """Values, truth, and the formulas of the run by name. Raises `SubmissionRefused`."""
     values, truth = values_of(folder, place, submission, labels)
@@ -236,11 +279,8 @@ def _measured(
         return values, truth, {}
 
     def others(condition: str) -> Array | None:
-        for one in beside:
-            if one.kind not in ("artifact", "judged") and (one.dataset, one.split, one.step, one.condition) == (
-                    submission.dataset, submission.split, submission.step, condition):
-                return Seen(one.kind, *values_of(folder, place, one, labels)).predicted
-        return None
+        one = beside.get((submission.dataset, submission.split, submission.step, condition))
+        return None if one is None else Seen(one.kind, *values_of(folder, place, one, labels)).predicted
 
     names, columns = columns_of(labels, submission.dataset, submission.split)
     seen = Seen(submission.kind, values, truth, names, columns, submission.condition, others)
@@ -262,16 +302,20 @@ def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submis
 def _measurements(
     folder: Path, place: str, submissions: Sequence[Submission], *, labels: Path, seed: int,
 ) -> tuple[Measurement, ...]:
-    """Raises `SubmissionRefused`; a value that is too large stays unsaid."""
+    """Raises `SubmissionRefused`; a value that is too large stays unsaid, and of the test is cut to the largest: that
+    it is would tell of the labels."""
     measurements: list[Measurement] = []
+    beside = _by_key(submissions)
     for submission in submissions:
         if submission.kind == "artifact":
             continue
         if submission.kind == "judged":
             measurements += _judged(folder, place, submission, seed)
             continue
-        values, truth, more = _measured(folder, place, submission, submissions, labels=labels)
+        values, truth, more = _measured(folder, place, submission, beside, labels=labels)
         for name, value in score(submission.kind, values, truth, more).items():
+            if submission.split == "test":
+                value = min(max(value, -LARGEST), LARGEST)
             if not abs(value) <= LARGEST:
                 raise SubmissionRefused(f"{submission.where}: its {name} is not finite, or larger than {LARGEST:g}: "
                                         f"the {submission.kind} hold values that are far too large")

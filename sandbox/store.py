@@ -13,14 +13,15 @@ import json
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from record.descriptors import remove_tree
 from record.folder import RunFolder, sha256, write_file
 from sandbox.errors import ExecutorError
+from sandbox.file_clock import time_at
 
 KEY = 64
 """Characters of a key."""
@@ -101,13 +102,15 @@ class Store:
 
     def prune(self, *, unused: float, now: float | None = None) -> list[Entry]:
         """Remove what was not used for so many seconds, and what was never finished; what went."""
-        since = (time.time() if now is None else now) - unused
+        if now is None:
+            now = time_at(self.root.resolve()) if self.root.is_dir() else 0.0
+        since = now - unused
         gone = [one for one in self.entries() if one.used <= since]
         for one in gone:
-            remove_tree(self.root / one.key)
+            remove_tree(self.root / one.key, ignore_errors=True)
         for part in self.root.glob(".part-*"):
             if part.stat().st_mtime <= since:
-                remove_tree(part)
+                remove_tree(part, ignore_errors=True)
         return gone
 
     def _content(self, key: str) -> Path:
@@ -122,7 +125,7 @@ class Store:
                 link_or_copy(path, part / "content")
                 self.finish(part, key, kind, name)
             finally:
-                remove_tree(part)
+                remove_tree(part, ignore_errors=True)
         except OSError as error:
             raise ExecutorError(f"cannot write to the store {self.root}: {error.strerror}; free some room "
                                 "(scientist store --prune), or name another folder (sandbox.store)") from error
@@ -145,14 +148,6 @@ def share_run(run: RunFolder, store: Store) -> None:
         held = next((file for _, file in _files(path)), None)
         if held is not None and held.stat().st_nlink == 1:
             store.share(path, kind, path.stem if kind == "view" else path.parent.name)
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a folder, also where its folders are not to be written to."""
-    for place, _, _ in os.walk(path):
-        with suppress(OSError):
-            os.chmod(place, 0o700)
-    shutil.rmtree(path, ignore_errors=True)
 
 
 def _files(path: Path) -> Iterator[tuple[str, Path]]:

@@ -1,20 +1,26 @@
-"""Reading and writing in a folder that untrusted code could write to.
+"""The one door to a folder that untrusted code can write to: reading, writing, moving and removing by descriptor.
 
-Kept: no read follows a symbolic link out of the folder, blocks on a pipe or takes in more than a limit; no write goes
-through a link that the code planted. Not kept: a process that outlived its kernel could still swap files under us.
+A folder is given as a path, of which all but the last name are ours alone, or as `Held`. Kept: no link is followed, the
+folder itself included, whatever the code renames while we work; no read blocks on a pipe or takes in more than a limit.
+What the code did to its files is `BadFile`, the failure of its attempt; what our disk or system did is an `OSError`.
+
+Not kept: that a file is whole while a process of the code lives, which can write to it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import secrets
 import shutil
 import stat
+import weakref
 import zipfile
 import zlib
-from collections.abc import Generator
-from contextlib import contextmanager
-from io import BufferedReader
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from io import BufferedReader, BufferedWriter
 from lzma import LZMAError
 from pathlib import Path
 from tokenize import TokenError
@@ -23,12 +29,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from record.descriptors import open_folder, remove_at, set_mode, unlock_folder
 from record.folder import open_regular as open_plain
 from record.unexpected import of_machine
 from sandbox.errors import SandboxError, SubmissionRefused
 
 FILE_BYTES = 256 * 2**20
 """Largest file (an array, a submission, measurements) that is read: a few of them must fit into our memory at once."""
+LINES, LINE = 1_000_000, 100_000
+"""Lines of a file that are read, and bytes of one: each becomes an object of ours, which is larger."""
+ENTRIES, DEPTH = 1_000_000, 100
+"""Files and folders below a folder, and folders in each other, that are looked at."""
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
 
 _ODD = (ArithmeticError, AttributeError, EOFError, LookupError, LZMAError, MemoryError, OSError, RuntimeError,
@@ -56,13 +67,72 @@ def read_as(words: str, into: type[SandboxError] = BadFile, *more: type[Exceptio
         raise into(f"{words} ({type(error).__name__}: {' '.join(str(error).split())[:200]})") from error
 
 
-def open_regular(folder: Path, relative: str, limit: int) -> BufferedReader:
-    """The open file. Raises `BadFile` where it is no plain file in the folder or holds more than `limit` bytes."""
+class Held:
+    """A folder that we made, by its descriptor: it stays that one, whatever is made to stand at its name."""
+
+    def __init__(self, path: Path) -> None:
+        self.descriptor = open_folder(path)
+        weakref.finalize(self, os.close, self.descriptor)
+
+    def is_at(self, name: str | Path, place: int | None = None) -> bool:
+        """Whether it stands there, and no link to it."""
+        with suppress(OSError):
+            return os.path.samestat(
+                os.stat(name, dir_fd=place, follow_symlinks=False), os.fstat(self.descriptor))
+        return False
+
+    def unlock(self) -> None:
+        """Make it ours to read, change and move again."""
+        unlock_folder(self.descriptor)
+
+
+Where = Path | Held
+
+
+@contextmanager
+def opened(folder: Where, *names: str, make: bool = False, unlock: bool = False) -> Generator[int]:
+    """While inside, a descriptor of a folder or, by these names, of one below it. With `make` it is made where it is
+    not there. Raises `BadFile`, `FileNotFoundError`, and `OSError` of our system."""
+    if isinstance(folder, Held):
+        place = os.dup(folder.descriptor)
+    else:
+        with told(folder.name, None, str(folder)):
+            place = open_folder(folder, unlock=unlock)
     try:
-        file = os.fdopen(open_plain(inside(folder, relative)), "rb")
+        for depth, name in enumerate(names, start=1):
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=place)
+            with told("/".join(names[:depth]), place, name):
+                inner = open_folder(name, place, unlock=unlock)
+            os.close(place)
+            place = inner
+        yield place
+    finally:
+        os.close(place)
+
+
+@contextmanager
+def told(what: str, place: int | None = None, name: str = "") -> Generator[None]:
+    """While inside, what the code did to a file or folder is `BadFile`; what is not there passes as it is."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
     except OSError as error:
         if of_machine(error):
             raise
+        link = name and stat.S_ISLNK(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode)
+        raise BadFile(f"{what} is a symbolic link" if link else f"{what} cannot be read: {error.strerror}") from error
+
+
+def open_regular(folder: Where, relative: str, limit: int) -> BufferedReader:
+    """The open file. Raises `BadFile` where it is no plain file in the folder or holds more than `limit` bytes."""
+    *above, name = _names(relative)
+    try:
+        with opened(folder, *above) as place, told(relative):
+            file = os.fdopen(open_plain(name, place), "rb")
+    except FileNotFoundError as error:
         raise BadFile(f"{relative} cannot be read: {error.strerror}") from error
     if (size := os.fstat(file.fileno()).st_size) <= limit:
         return file
@@ -70,74 +140,273 @@ def open_regular(folder: Path, relative: str, limit: int) -> BufferedReader:
     raise BadFile(f"{relative} holds {size} bytes, more than the limit of {limit}")
 
 
-def load_array(path: Path) -> NDArray[Any]:
-    """A numeric array on disk, mapped into memory. Raises `BadFile` for what is none."""
-    with read_as(f"{path.name} is not an array that numpy can read"), np.errstate(over="raise"):
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+def load_array(folder: Where, relative: str) -> NDArray[Any]:
+    """A numeric array. Raises `BadFile` for what is none."""
+    with (read_as(f"{relative} is not an array that numpy can read"), np.errstate(over="raise"),
+          open_regular(folder, relative, FILE_BYTES) as file):
+        return np.load(file, allow_pickle=False)
 
 
-def read_lines(folder: Path, relative: str, limit: int) -> list[bytes]:
-    """The lines of a file that is not empty, none where there is no file. Raises `BadFile`."""
-    if not os.path.lexists(folder / relative):
-        return []
+def exists(folder: Where, relative: str) -> bool:
+    """Whether anything has that name, a link included."""
+    *above, name = _names(relative)
+    try:
+        with opened(folder, *above) as place:
+            os.stat(name, dir_fd=place, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def read_whole(folder: Where, relative: str, limit: int) -> bytes:
+    """The bytes of a file; empty where there is none. Raises `BadFile`."""
+    if not exists(folder, relative):
+        return b""
     with open_regular(folder, relative, limit) as file:
-        return [line for line in file.read().splitlines() if line.strip()]
+        return file.read()
 
 
-def names_in(folder: Path, relative: str, ending: str) -> list[str]:
-    """Sorted names of that ending in a sub-folder, none where there is no such folder. Raises `BadFile`."""
-    place = inside(folder, f"{relative}/x").parent
-    if not place.is_dir():
+def read_lines(folder: Where, relative: str, limit: int, *, most: int = LINES) -> list[bytes]:
+    """The lines of a file that are not empty, none where there is no file. Raises `BadFile`."""
+    if not exists(folder, relative):
         return []
-    names = sorted(name for name in os.listdir(place) if name.endswith(ending) and not name.startswith("."))
+    lines: list[bytes] = []
+    with open_regular(folder, relative, limit) as file:
+        while line := file.readline(LINE + 1):
+            if len(line) > LINE:
+                raise BadFile(f"{relative} has a line of more than {LINE} bytes")
+            if line := line.strip():
+                lines.append(line)
+            if len(lines) > most:
+                raise BadFile(f"{relative} has more than {most} lines")
+    return lines
+
+
+def names_in(folder: Where, relative: str, ending: str) -> list[str]:
+    """Sorted names of that ending in a folder or sub-folder, none where there is no such folder. Raises `BadFile`."""
+    try:
+        with opened(folder, *(_names(relative) if relative else ())) as place:
+            listed = os.listdir(place)
+    except FileNotFoundError:
+        return []
+    names = sorted(name for name in listed if name.endswith(ending) and not name.startswith("."))
+    if len(names) > ENTRIES:
+        raise BadFile(f"{relative}/ holds more than {ENTRIES} files")
     for name in names:
         if not NAME.fullmatch(name):
             raise BadFile(f"{relative}/ holds a file named {name!r}: use letters, digits and _ . - only")
     return names
 
 
-def write_whole(folder: Path, relative: str, content: str | bytes) -> None:
+def folders_in(folder: Where, relative: str) -> list[str]:
+    """Sorted names of the folders in a sub-folder, links left out; none where there is no such folder. Raises
+    `BadFile`."""
+    try:
+        with opened(folder, *_names(relative)) as place:
+            return sorted(name for name in os.listdir(place)
+                          if stat.S_ISDIR(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode))
+    except FileNotFoundError:
+        return []
+
+
+def entries_below(folder: Where, relative: str = "") -> Iterator[tuple[str, os.stat_result]]:
+    """Path (below that folder) and status of all that is below a folder or sub-folder, sorted, folders before what is
+    in them; nothing where there is none. Raises `BadFile`, also beyond `ENTRIES` and `DEPTH`."""
+    count = 0
+
+    def inner(place: int, above: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
+        nonlocal count
+        for name in sorted(os.listdir(place)):
+            count += 1
+            if count > ENTRIES:
+                raise BadFile(f"it left more than {ENTRIES} files and folders: put them into one archive")
+            status = os.stat(name, dir_fd=place, follow_symlinks=False)
+            yield f"{above}{name}", status
+            if stat.S_ISDIR(status.st_mode):
+                if depth == DEPTH:
+                    raise BadFile(f"folders are nested more than {DEPTH} deep")
+                with told(f"{above}{name}", place, name):
+                    below = open_folder(name, place)
+                try:
+                    yield from inner(below, f"{above}{name}/", depth + 1)
+                finally:
+                    os.close(below)
+
+    with suppress(FileNotFoundError), opened(folder, *(_names(relative) if relative else ())) as top:
+        yield from inner(top, "", 1)
+
+
+def make_folder(folder: Where, relative: str) -> None:
+    """Make a folder with all above it, unless it is there. Raises `BadFile`, `OSError`."""
+    with _made(folder), opened(folder, *_names(relative), make=True):
+        pass
+
+
+def write_whole(folder: Where, relative: str, content: str | bytes) -> None:
     """Write a file whole or not at all; replaces whatever stands in its place. Raises `BadFile`, `OSError`."""
-    path = inside(folder, relative)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    remove(folder, str(part.relative_to(folder)))
-    part.write_bytes(content.encode("utf-8", errors="replace") if isinstance(content, str) else content)
-    os.replace(part, path)
+    data = content.encode("utf-8", errors="replace") if isinstance(content, str) else content
+    with parent_of(folder, relative) as (place, name), new_file(place, name) as file:
+        file.write(data)
 
 
-def remove(folder: Path, relative: str) -> None:
-    """Make sure that nothing stands there: a file, a folder or a link (not what it points to)."""
-    path = inside(folder, relative)
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+def copy_file(folder: Where, relative: str, target: Where, to: str, limit: int) -> str:
+    """Copy a plain file; its sha256. Raises `BadFile`, `OSError`."""
+    with (open_regular(folder, relative, limit) as file, parent_of(target, to) as (place, name),
+          new_file(place, name) as copy):
+        shutil.copyfileobj(file, copy)
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def disarm(folder: Path) -> None:
-    """Make what the code left harmless and ours to read and remove.
+def link_file(folder: Where, relative: str, target: Where, to: str) -> None:
+    """Have a plain file under another name too: a link where the system can, else a copy. Nothing is replaced. Raises
+    `BadFile`, also where something has the name; `OSError`."""
+    *above, name = _names(relative)
+    with opened(folder, *above) as source, parent_of(target, to) as (place, other):
+        os.close(open_plain(name, source))
+        try:
+            os.link(name, other, src_dir_fd=source, dst_dir_fd=place, follow_symlinks=False)
+        except FileExistsError:
+            raise BadFile(f"{to} was left by two cells") from None
+        except OSError:
+            copy_file(folder, relative, target, to, 2**62)
+
+
+def move(folder: Where, relative: str, target: Where, to: str) -> None:
+    """Move a file or folder. Raises `BadFile`, `OSError`."""
+    *above, name = _names(relative)
+    with opened(folder, *above) as source, parent_of(target, to) as (place, other):
+        os.rename(name, other, src_dir_fd=source, dst_dir_fd=place)
+
+
+def remove(folder: Where, relative: str) -> None:
+    """Make sure that nothing stands there: a file, a folder or a link (not what it points to). Raises `BadFile`,
+    `OSError`."""
+    *above, name = _names(relative)
+    with suppress(FileNotFoundError), opened(folder, *above) as place:
+        remove_at(name, place)
+
+
+def disarm(folder: Where, *, plain: bool = False) -> None:
+    """Make what the code left harmless and ours to read, move and remove.
 
     Set-user-id and set-group-id bits go: run as us, a file with them would make others us. Folders that it locked are
-    opened again.
+    opened again, and with `plain` nothing stays but files and folders. Raises `BadFile` where folders are nested too
+    deep; what is deeper is gone then.
     """
-    for place, folders, names in os.walk(folder):
-        for path in (Path(place, name) for name in (*folders, *names)):
-            mode = path.lstat().st_mode
-            if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
-                path.chmod(stat.S_IMODE(mode) | stat.S_IRWXU)
-            elif stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
-                path.chmod(stat.S_IMODE(mode) & ~(stat.S_ISUID | stat.S_ISGID))
+    if isinstance(folder, Held):
+        folder.unlock()
+    with suppress(FileNotFoundError), opened(folder, unlock=True) as place:
+        if not _disarm(place, 1, plain=plain):
+            raise BadFile(f"folders are nested more than {DEPTH} deep")
+
+
+def _disarm(place: int, depth: int, *, plain: bool) -> bool:
+    whole = True
+    for name in os.listdir(place):
+        with suppress(FileNotFoundError):
+            mode = os.stat(name, dir_fd=place, follow_symlinks=False).st_mode
+            if stat.S_ISREG(mode):
+                if mode & (stat.S_ISUID | stat.S_ISGID):
+                    set_mode(name, stat.S_IMODE(mode) & ~(stat.S_ISUID | stat.S_ISGID), place)
+            elif not stat.S_ISDIR(mode):
+                if plain:
+                    remove_at(name, place)
+            elif depth == DEPTH:
+                remove_at(name, place)
+                whole = False
+            else:
+                with told(name, place, name):
+                    inner = open_folder(name, place, unlock=True)
+                try:
+                    whole = _disarm(inner, depth + 1, plain=plain) and whole
+                finally:
+                    os.close(inner)
+    return whole
+
+
+def bytes_below(folder: Path) -> int:
+    """Bytes on disk below a folder; a file with several names counts once for each. Raises `BadFile` where folders are
+    nested too deep to be looked at."""
+    def inner(place: int, depth: int) -> int:
+        total = 0
+        with os.scandir(place) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    total += status.st_blocks * 512
+                    if stat.S_ISDIR(status.st_mode):
+                        if depth == DEPTH:
+                            raise BadFile(f"folders are nested more than {DEPTH} deep")
+                        below = open_folder(entry.name, place)
+                        try:
+                            total += inner(below, depth + 1)
+                        finally:
+                            os.close(below)
+        return total
+
+    with suppress(OSError), opened(folder) as top:
+        return inner(top, 1)
+    return 0
+
+
+@contextmanager
+def parent_of(folder: Where, relative: str) -> Generator[tuple[int, str]]:
+    """While inside, a descriptor of the folder in which something is to be made, and its name. Raises `BadFile`,
+    `OSError`."""
+    *above, name = _names(relative)
+    with _made(folder), opened(folder, *above, make=True) as place:
+        yield place, name
+
+
+@contextmanager
+def _made(folder: Where) -> Generator[None]:
+    """While inside, a path that is to be written to is a folder, made where there is nothing."""
+    name = folder.name if isinstance(folder, Path) else "its folder"
+    try:
+        with told(name):
+            if isinstance(folder, Path):
+                folder.mkdir(parents=True, exist_ok=True)
+            yield
+    except FileNotFoundError as error:
+        raise BadFile(f"{name} cannot be written to: {error.strerror}") from error
+
+
+@contextmanager
+def new_file(place: int, name: str) -> Generator[BufferedWriter]:
+    """While inside, a new file, which has its name in an open folder in the end; whatever had it is gone then."""
+    part = f".{name[:100]}.{secrets.token_hex(8)}.part"
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666,
+                               dir_fd=place), "wb") as file:
+            yield file
+        if stat.S_ISDIR(_mode(name, place)):
+            remove_at(name, place)
+        os.replace(part, name, src_dir_fd=place, dst_dir_fd=place)
+    except BaseException:
+        remove_at(part, place)
+        raise
+
+
+def _mode(name: str, place: int) -> int:
+    with suppress(FileNotFoundError):
+        return os.stat(name, dir_fd=place, follow_symlinks=False).st_mode
+    return 0
 
 
 def inside(folder: Path, relative: str) -> Path:
-    """The path below the folder. Raises `BadFile` where it leads out of it, by `..` or by a linked folder."""
-    parts = Path(relative).parts
-    if not parts or Path(relative).is_absolute() or ".." in parts:
-        raise BadFile(f"{relative!r} does not name a file in the folder")
+    """The path below a folder that no code can write to now. Raises `BadFile` where it leads out of it, by `..` or by a
+    linked folder."""
+    parts = _names(relative)
     for depth in range(1, len(parts)):
         if folder.joinpath(*parts[:depth]).is_symlink():
             raise BadFile(f"{'/'.join(parts[:depth])} is a symbolic link")
     return folder.joinpath(*parts)
+
+
+def _names(relative: str) -> tuple[str, ...]:
+    """The names of a path below a folder. Raises `BadFile` where it leads out of it."""
+    parts = Path(relative).parts
+    if not parts or Path(relative).is_absolute() or ".." in parts:
+        raise BadFile(f"{relative!r} does not name a file in the folder")
+    return parts

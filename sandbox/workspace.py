@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -17,14 +18,28 @@ from pathlib import Path
 
 import numpy as np
 
-from record.folder import sha256, sha256_of_files
+from record.descriptors import remove_tree
+from record.folder import sha256_of_files
 from record.source import PLOTS
 from record.syntax import strings_in
 from sandbox.errors import ExecutorError
 from sandbox.execution import Script
 from sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, Artifacts, Job
 from sandbox.settings import SandboxSettings
-from sandbox.untrusted import FILE_BYTES, NAME, BadFile, names_in, open_regular, remove, write_whole
+from sandbox.untrusted import (
+    FILE_BYTES,
+    NAME,
+    BadFile,
+    copy_file,
+    disarm,
+    entries_below,
+    folders_in,
+    make_folder,
+    move,
+    names_in,
+    remove,
+    write_whole,
+)
 
 CELLS, KERNELS = "cells", "kernels"
 """In the folder of a job of cells: those of its cells, and those in which kernels work."""
@@ -42,10 +57,9 @@ def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> Scrip
     folder = job.folder.absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in _OURS if job.mode == "experiment" else ():
+        for name in (*(_OURS if job.mode == "experiment" else ()), "figures"):
             remove(folder, name)
-        remove(folder, "figures")
-        (folder / "figures").mkdir()
+        make_folder(folder, "figures")
         for name, text in job.source.items():
             write_whole(folder, name, text)
         for name, source in job.inputs.items():
@@ -111,24 +125,15 @@ def _copy_input(source: Path, folder: Path, name: str) -> None:
     """Copy the plain files of a folder (or one file) to inputs/<name>; links are refused, not followed."""
     if not NAME.fullmatch(name):
         raise BadFile(f"input {name!r}: use letters, digits and _ . - only")
-    remove(folder, f"inputs/{name}")
-    target = folder / "inputs" / name
+    target = f"inputs/{name}"
+    remove(folder, target)
     if source.is_file():
-        target.parent.mkdir(exist_ok=True)
-        shutil.copyfile(source, target)
+        copy_file(source.parent, source.name, folder, target, FILE_BYTES)
         return
-    target.mkdir(parents=True)
+    make_folder(folder, target)
     for file in os.listdir(source):
         if not file.startswith("."):
-            _copy(source, file, target / file, FILE_BYTES)
-
-
-def _copy(folder: Path, relative: str, target: Path, limit: int) -> str:
-    """Copy a plain file; returns its sha256. Raises `BadFile`, `OSError`."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with open_regular(folder, relative, limit) as file, open(target, "xb") as copy:
-        shutil.copyfileobj(file, copy)
-    return sha256(target)
+            copy_file(source, file, folder, f"{target}/{file}", FILE_BYTES)
 
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------
@@ -142,7 +147,7 @@ def _copy_checkpoints(earlier: Path, folder: Path, limit: int) -> bool:
     try:
         names = names_in(earlier, CHECKPOINTS, "")
         for name in names:
-            _copy(earlier, f"{CHECKPOINTS}/{name}", folder / CHECKPOINTS / name, limit)
+            copy_file(earlier, f"{CHECKPOINTS}/{name}", folder, f"{CHECKPOINTS}/{name}", limit)
     except BadFile:
         remove(folder, CHECKPOINTS)
         return False
@@ -156,27 +161,38 @@ def rescue_checkpoints(draft: Path) -> Path | None:
     `forget_rescued`.
     """
     safe = _rescued(draft)
-    found = {folder: Path() for folder in (draft,) if _has_checkpoints(folder)} | {
-        folder: Path(CELLS, folder.name)
-        for pattern in (f"{CELLS}/*", f"{KERNELS}/*/{CELLS}/*") for folder in sorted(draft.glob(pattern))
-        if not folder.is_symlink() and _has_checkpoints(folder)}
+    with suppress(BadFile):
+        disarm(draft)
+    places = {"": CHECKPOINTS} | {
+        f"{cells}/{name}/": f"{CELLS}/{name}/{CHECKPOINTS}"
+        for cells in (CELLS, *(f"{KERNELS}/{kernel}/{CELLS}" for kernel in _folders(draft, KERNELS)))
+        for name in _folders(draft, cells)}
+    found = {f"{place}{CHECKPOINTS}": to for place, to in places.items() if _holds(draft, f"{place}{CHECKPOINTS}")}
     if found:
-        shutil.rmtree(safe, ignore_errors=True)
-    for folder, place in found.items():
-        (safe / place).mkdir(parents=True, exist_ok=True)
-        if not (safe / place / CHECKPOINTS).exists():
-            os.rename(folder / CHECKPOINTS, safe / place / CHECKPOINTS)
+        remove_tree(safe)
+    for place, to in found.items():
+        with suppress(BadFile):  # of several of one cell the first: what cannot be moved begins anew
+            move(draft, place, safe, to)
     return safe if safe.is_dir() else None
 
 
-def _has_checkpoints(folder: Path) -> bool:
-    place = folder / CHECKPOINTS
-    return place.is_dir() and not place.is_symlink() and bool(os.listdir(place))
+def _folders(draft: Path, place: str) -> list[str]:
+    """The folders that lie there; none where code put something else in its place."""
+    with suppress(BadFile):
+        return folders_in(draft, place)
+    return []
+
+
+def _holds(draft: Path, place: str) -> bool:
+    """Whether a folder with something in it lies there."""
+    with suppress(BadFile):
+        return next(entries_below(draft, place), None) is not None
+    return False
 
 
 def forget_rescued(draft: Path) -> None:
     """Remove what `rescue_checkpoints` kept for this draft, once the attempt is recorded."""
-    shutil.rmtree(_rescued(draft), ignore_errors=True)
+    remove_tree(_rescued(draft), ignore_errors=True)
 
 
 def _rescued(draft: Path) -> Path:
@@ -198,8 +214,8 @@ def _copy_artifacts(source: Mapping[str, str], known: Mapping[str, Artifacts], f
     for node in words & known.keys():
         for file, digest in known[node].files.items():
             name = file.partition("/")[0]
-            if not words.isdisjoint((name, name.removesuffix(".npy"))) and _copy(
-                    known[node].folder, f"{ARTIFACTS}/{file}", folder / given / node / file, limit) != digest:
+            if not words.isdisjoint((name, name.removesuffix(".npy"))) and copy_file(
+                    known[node].folder, f"{ARTIFACTS}/{file}", folder, f"{given}/{node}/{file}", limit) != digest:
                 raise BadFile(f"artifact {file!r} of {node} is not what was recorded")
 
 
@@ -208,12 +224,11 @@ def copy_arm(left: Path, folder: Path, arm: str, *, limit: int) -> None:
 
     Raises `ExecutorError`.
     """
-    place = folder / "inputs" / "arms" / arm
+    place = f"inputs/arms/{arm}"
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        base = left / ARTIFACTS
-        for path in sorted(base.rglob("*")) if base.is_dir() else ():
-            if path.is_file():
-                _copy(left, str(path.relative_to(left)), place / path.relative_to(base), limit)
+        make_folder(folder, place)
+        for name, status in entries_below(left, ARTIFACTS):
+            if stat.S_ISREG(status.st_mode):
+                copy_file(left, f"{ARTIFACTS}/{name}", folder, f"{place}/{name}", limit)
     except (OSError, BadFile) as error:
         raise ExecutorError(f"cannot give {folder.name} what arm {arm!r} left: {error}") from error

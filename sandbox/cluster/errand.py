@@ -6,18 +6,19 @@ What it says while it works waits until the head asks (`news`), and so does what
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from record.descriptors import remove_tree
 from record.folder import sha256
 from sandbox.cluster.messages import Done, News, Order, script_of
 from sandbox.cluster.parcels import pack, unpack
 from sandbox.errors import ExecutorError, SandboxError
 from sandbox.execution import Execution, Script
+from sandbox.file_clock import time_at
 from sandbox.job import Progress
 from sandbox.monitor import Monitor
 from sandbox.output import LiveOutput, Transcript
@@ -40,7 +41,7 @@ class Errand:
     ) -> None:
         self._order, self._place, self._store, self._parcel = order, place, store, parcel
         self._runner, self._watch_seconds = place.runner, watch_seconds
-        self._shift = order.now - time.time()
+        self._shift = order.now - time_at(parcel.parent)
         self._begun, self._shown = False, 0
         self._output: list[str] = []
         self._glances: list[Progress] = []
@@ -87,7 +88,7 @@ class Errand:
         order, place = self._order, self._place
         folder, views = place.folder.parent / CELLS / "whole", self._views()
         if order.cell is not None:
-            folder = place.folder / CELLS / order.cell.name
+            folder = folder.with_name(order.cell.name)
             await place.ready(order.fields["source"], order.sees, order.needs.gpus)
         await asyncio.to_thread(unpack, self._parcel, folder)
         models = {name: str(self._content(key)) for name, key in order.pretrained.items()}
@@ -117,13 +118,13 @@ class Errand:
         most = int(self._runner.config.settings.disk_gb * 1e9)
 
         def make() -> Done:
-            disarm(folder)
             failed = execution
             try:
+                disarm(folder)
                 pack(folder, self._parcel, most=most, shift=self._shift, without=without)
             except BadFile as error:
                 failed = replace(execution, failure=execution.failure or failure_of(error))
-                shutil.rmtree(folder)
+                remove_tree(folder)
                 folder.mkdir()
                 pack(folder, self._parcel, most=0)
             return Done.of(failed, size=self._parcel.stat().st_size, sha256=sha256(self._parcel))

@@ -48,7 +48,8 @@ class RayExecutor(LocalExecutor):
                       watch_seconds=monitor.WATCH_SECONDS)
         self.cluster = Cluster(settings.ray, machines, terms)
         self.courier = Courier(self.cluster, Store(settings.store or default_root()),
-                               cache.absolute().parent / "parcels", self.config.packages)
+                               cache.absolute().parent / "parcels", self.config.packages,
+                               int(settings.disk_gb * 1e9))
         local = self._runner
         self._runner = RemoteRunner(
             **{one.name: getattr(local, one.name) for one in fields(Runner)}, courier=self.courier)

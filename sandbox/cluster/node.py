@@ -14,13 +14,13 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 import socket
 import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from record.descriptors import remove_tree
 from record.folder import sha256
 from record.unexpected import ROOMS
 from sandbox.cluster.errand import Errand
@@ -40,7 +40,7 @@ from sandbox.places import KernelPlace
 from sandbox.pool import Pool
 from sandbox.running import Runner
 from sandbox.settings import SandboxSettings
-from sandbox.store import Store, default_root, remove_tree
+from sandbox.store import Store, default_root
 from sandbox.workspace import CELLS, KERNELS
 
 
@@ -125,7 +125,7 @@ class Node:
             unpack(self._parcel, part / "content" if told["folder"] else part)
             self._store.finish(part, told["key"], told["kind"], told["name"])
         finally:
-            remove_tree(part)
+            remove_tree(part, ignore_errors=True)
             self._parcel.unlink(missing_ok=True)
         return b""
 
@@ -161,7 +161,7 @@ class Node:
         self._errand = None
         self._parcel.unlink(missing_ok=True)
         for place in (self._work / CELLS, self._work / KERNELS / CELLS):
-            shutil.rmtree(place, ignore_errors=True)
+            remove_tree(place, ignore_errors=True)
         return b""
 
     def rest(self) -> bytes:
@@ -177,7 +177,7 @@ class Node:
         self._loop.run_until_complete(self._runner.pool.close())
         self._loop.run_until_complete(self._runner.gpus.close())
         os.close(self._lock)
-        remove_tree(self._work)
+        remove_tree(self._work, ignore_errors=True)
         return b""
 
 
@@ -189,7 +189,7 @@ def _own_folder(home: Path) -> tuple[Path, int]:
             lock = os.open(old, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove_tree(old)
+                remove_tree(old, ignore_errors=True)
             finally:
                 os.close(lock)
     made = Path(tempfile.mkdtemp(prefix=".new-", dir=home))

@@ -1,7 +1,7 @@
 """Folders and files as they travel between machines: a tar of plain files, folders, links and pipes, and nothing else.
 
 Kept: what arrives is what was sent, by its sha256; nothing is written outside of the folder, nor through a link in it;
-bytes alone are moved, and nothing is unpickled. Times are those of the clock of the machine that receives.
+bytes alone are moved, and nothing is unpickled. Times are those of the file system that receives.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import os
 import shutil
 import stat
 import tarfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
-from sandbox.untrusted import BadFile, inside
+from sandbox.untrusted import ENTRIES, BadFile, entries_below, make_folder, new_file, open_regular, parent_of
 
 CHUNK = 8 * 2**20
 """Bytes that travel at once."""
@@ -31,11 +31,19 @@ def pack(
     where files hold more than `most` bytes, `OSError`.
     """
     size = 0
+    root, entries = folder, entries_below(folder)
+    if not folder.is_dir():
+        root, entries = folder.parent, iter([(folder.name, folder.stat())])
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as parcel:
-        for name, path in _all(folder, without):
-            if path.is_symlink() and any(path.resolve().is_relative_to(one) for one in follow):
-                path = path.resolve()
-            info = _about(name, path, shift)
+        for name, status in entries:
+            if name.partition("/")[0] in without:
+                continue
+            place, inner = root, name
+            if stat.S_ISLNK(status.st_mode):
+                path = (root / name).resolve()
+                if any(path.is_relative_to(one) for one in follow):
+                    place, inner, status = path.parent, path.name, path.stat()
+            info = _about(name, root / name, status, shift)
             if info is None:
                 continue
             if not info.isreg():
@@ -43,37 +51,27 @@ def pack(
                 continue
             if (size := size + info.size) > most:
                 raise BadFile(f"what it left holds more than {most / 1e9:g} GB (sandbox.disk_gb)")
-            with open(path, "rb") as file:
+            with open_regular(place, inner, most) as file:
                 parcel.addfile(info, file)
 
 
-def unpack(source: Path, folder: Path) -> None:
-    """Put what a parcel holds into a folder. Raises `BadFile`, `OSError`."""
+def unpack(source: Path, folder: Path, *, most: int = 2**62) -> None:
+    """Put what a parcel holds into a folder, `most` bytes of it at most. Raises `BadFile`, `OSError`."""
     folder.mkdir(parents=True, exist_ok=True)
+    size = 0
     try:
         with tarfile.open(source, "r") as parcel:
-            for member in parcel:
-                _place(parcel, member, inside(folder, member.name))
+            for number, member in enumerate(parcel):
+                size += member.size
+                if size > most or number > ENTRIES:
+                    raise BadFile(f"a parcel holds more than {most / 1e9:g} GB, or {ENTRIES} files")
+                _place(parcel, member, folder)
     except tarfile.TarError as error:
         raise BadFile(f"a parcel cannot be read: {error}") from error
 
 
-def _all(folder: Path, without: Collection[str]) -> Iterator[tuple[str, Path]]:
-    if not folder.is_dir():
-        yield folder.name, folder
-        return
-    for place, folders, names in os.walk(folder):
-        folders.sort()
-        for name in sorted((*folders, *names)):
-            path = Path(place, name)
-            relative = path.relative_to(folder)
-            if relative.parts[0] not in without:
-                yield str(relative), path
-
-
-def _about(name: str, path: Path, shift: float) -> tarfile.TarInfo | None:
+def _about(name: str, path: Path, status: os.stat_result, shift: float) -> tarfile.TarInfo | None:
     """None for what does not travel: sockets and devices, and what is gone."""
-    status = path.lstat()
     info = tarfile.TarInfo(name)
     info.mtime, info.mode = status.st_mtime + shift, stat.S_IMODE(status.st_mode) & 0o777
     if stat.S_ISREG(status.st_mode):
@@ -89,17 +87,19 @@ def _about(name: str, path: Path, shift: float) -> tarfile.TarInfo | None:
     return info
 
 
-def _place(parcel: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
+def _place(parcel: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """Links to other members and devices are passed over."""
     if member.isdir():
-        path.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, member.name)
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if member.issym():
-        os.symlink(member.linkname, path)
-    elif member.isfifo():
-        os.mkfifo(path, 0o600)
-    elif (content := parcel.extractfile(member)) is not None:
-        with open(path, "xb") as file:
-            shutil.copyfileobj(content, file)
-        path.chmod(member.mode & 0o777 | 0o600)
-        os.utime(path, (member.mtime, member.mtime))
+    with parent_of(folder, member.name) as (place, name):
+        if member.issym():
+            os.symlink(member.linkname, name, dir_fd=place)
+        elif member.isfifo():
+            os.mkfifo(name, 0o600, dir_fd=place)
+        elif member.isreg() and (content := parcel.extractfile(member)) is not None:
+            with new_file(place, name) as file:
+                shutil.copyfileobj(content, file)
+                os.fchmod(file.fileno(), member.mode & 0o777 | 0o600)
+                file.flush()
+                os.utime(file.fileno(), (member.mtime, member.mtime))

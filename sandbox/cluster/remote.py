@@ -11,7 +11,6 @@ import asyncio
 import json
 import shutil
 import tempfile
-import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from sandbox.cluster.messages import Done, Kind, News, Order, Wish, order_of
 from sandbox.cluster.parcels import CHUNK, SMALL, pack, unpack
 from sandbox.errors import ExecutorError, PlaceLost
 from sandbox.execution import Execution, Script
+from sandbox.file_clock import time_at
 from sandbox.job import Job
 from sandbox.kernels import Kernel
 from sandbox.monitor import Monitor
@@ -32,7 +32,7 @@ from sandbox.output import OUTPUT_CHARS, LiveOutput, Transcript
 from sandbox.repository.command import CommandJob, CommandOutcome
 from sandbox.running import Runner
 from sandbox.store import Store
-from sandbox.untrusted import remove
+from sandbox.untrusted import BadFile, disarm, remove
 
 LOSSES = 3
 """Places that one cell may lose before it counts as what ended them."""
@@ -50,6 +50,8 @@ class Courier:
     scratch: Path
     packages: Callable[[], Path | None]
     """What was installed for the run."""
+    most: int
+    """Bytes that one order may leave."""
     _keys: dict[tuple[Path, int, int], str] = field(default_factory=dict[tuple[Path, int, int], str])
 
     async def key(self, path: Path, kind: Kind) -> str:
@@ -101,22 +103,25 @@ class Courier:
         async with self.parcel() as parcel:
             with open(parcel, "wb") as file:
                 file.write(came)
-                while file.tell() < done.size:
+                while file.tell() < min(done.size, 2 * self.most):
                     part = await hand.call("fetch", file.tell())
                     await asyncio.to_thread(file.write, part)
                     if not part:
                         break
             if await asyncio.to_thread(sha256, parcel) != done.sha256:
                 raise PlaceLost("what it left did not arrive as it was sent")
-            await asyncio.to_thread(_replace, folder, parcel)
+            await asyncio.to_thread(self._replace, folder, parcel)
 
-
-def _replace(folder: Path, parcel: Path) -> None:
-    """Put what came back in the place of what was sent, but for what the code was given."""
-    for path in folder.iterdir():
-        if path.name != "inputs":
-            remove(folder, path.name)
-    unpack(parcel, folder)
+    def _replace(self, folder: Path, parcel: Path) -> None:
+        """Put what came back in the place of what was sent, but for what the code was given. Raises `PlaceLost`."""
+        disarm(folder)
+        for path in folder.iterdir():
+            if path.name != "inputs":
+                remove(folder, path.name)
+        try:
+            unpack(parcel, folder, most=self.most)
+        except BadFile as error:
+            raise PlaceLost(f"what it left cannot be taken: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -143,7 +148,7 @@ async def carried_out(
     courier: Courier, hand: Hand, order: Order, parcel: Path, folder: Path, listener: Listener,
 ) -> Done:
     """What came of an order, whose folder is what it left then. Raises `PlaceLost`, `ClusterDown`, `ExecutorError`."""
-    order, small = order.model_copy(update={"now": time.time()}), b""
+    order, small = order.model_copy(update={"now": await asyncio.to_thread(time_at, folder)}), b""
     if parcel.stat().st_size <= SMALL:
         small = await asyncio.to_thread(parcel.read_bytes)
     else:

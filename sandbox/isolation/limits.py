@@ -31,6 +31,7 @@ from sandbox.isolation.processes import (
     unique_resource_use,
 )
 from sandbox.settings import SandboxSettings
+from sandbox.untrusted import BadFile, bytes_below, disarm
 
 SHARE = 0.9
 """Of the machine's memory, what all experiments together may hold by default."""
@@ -160,7 +161,10 @@ class Watchdog:
         self._ended.set()
 
     def _look_on(self) -> None:
-        self._before = _bytes_of(self.shared)
+        with contextlib.suppress(BadFile):  # what others nested there is no doing of this one
+            disarm(self.shared)
+        with contextlib.suppress(BadFile):
+            self._before = bytes_below(self.shared)
         while not self._ended.wait(LOOK):
             failure = self.look()
             if failure is not None and not self._ended.is_set():
@@ -194,28 +198,17 @@ class Watchdog:
         began = time.monotonic()
         if began < self._disk_at:
             return None
-        grown = max(0, _bytes_of(self.shared) - self._before)
-        written = sum(map(_bytes_of, self.folders)) + grown + deleted_file_bytes(processes)
+        try:
+            grown = max(0, bytes_below(self.shared) - self._before)
+            written = sum(map(bytes_below, self.folders)) + grown + deleted_file_bytes(processes)
+        except BadFile as error:
+            return Failure(kind="other", message=f"{error}, and so it was killed: its files cannot be counted")
         self._disk_at = time.monotonic() + max(_DISK, 10 * (time.monotonic() - began))
         if written <= self.limits.disk:
             return None
         return Failure(kind="other", message=(
             f"the experiment left {_gb(written)} of files, more than its limit of {_gb(self.limits.disk)} "
             "(sandbox.disk_gb), and was killed: keep less on disk"))
-
-
-def _bytes_of(folder: Path) -> int:
-    """Bytes on disk below a folder; a file with several names counts once for each."""
-    total = 0
-    waiting = [str(folder)]
-    while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    total += entry.stat(follow_symlinks=False).st_blocks * 512
-    return total
 
 
 def _gb(size: int) -> str:

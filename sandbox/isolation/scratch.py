@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import stat
 import tempfile
 import time
 from pathlib import Path
 
+from record.descriptors import remove_tree
 from sandbox.errors import ExecutorError
 from sandbox.isolation.limits import task_groups
 
@@ -46,7 +46,7 @@ class Scratch:
 
     def remove(self) -> None:
         """Remove it with all that is in it. Idempotent."""
-        shutil.rmtree(self.root, ignore_errors=True)
+        remove_tree(self.root, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -66,7 +66,7 @@ def sweep() -> None:
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path, ignore_errors=True)
+                remove_tree(path, ignore_errors=True)
             finally:
                 os.close(lock)
     for group in task_groups(MARK):

@@ -25,6 +25,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from record.descriptors import remove_tree
 from record.folder import sha256, write_file
 from record.nouns.packages import Installed
 from sandbox.errors import PackageError
@@ -34,7 +35,6 @@ from sandbox.packages.sources import build, fetch, install_tools, tools_for
 from sandbox.packages.uv import NoAnswer, Uv, uv_for
 from sandbox.packages.wanted import Wanted, wanted_of
 from sandbox.settings import SandboxSettings
-from sandbox.store import remove_tree
 
 POLL = 0.1
 """Seconds between looks whether another run has made a folder."""
@@ -140,7 +140,7 @@ def folders() -> Iterator[tuple[Path, int, float]]:
 def _make(lock: Lock, place: Path, settings: SandboxSettings) -> None:
     part = place.with_name(f".{place.name}.part")
     for old in (part, place):
-        remove_tree(old)
+        remove_tree(old, ignore_errors=True)
     part.mkdir(parents=True)
     common = ("pip", "install", "--target", str(part / "packages"), "--no-deps", "--link-mode", "copy",
               "--compile-bytecode")
@@ -153,7 +153,7 @@ def _make(lock: Lock, place: Path, settings: SandboxSettings) -> None:
             if wheels := [str(_wheel_of(uv, lock, pin.name, settings)) for pin in lock.sources]:
                 uv.ask(*common, "--no-index", *wheels)
     except PackageError as error:
-        remove_tree(part)
+        remove_tree(part, ignore_errors=True)
         names = ", ".join(f"{name} {version}" for name, version in lock.packages.items())
         if isinstance(error, NoAnswer):
             raise NoAnswer(f"an index does not answer, and {names} {'are' if len(lock.packages) > 1 else 'is'} not in "

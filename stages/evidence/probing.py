@@ -7,7 +7,6 @@ time or budget ends unclear and says so. A probe executes each cell that it need
 from __future__ import annotations
 
 import asyncio
-import shutil
 from asyncio import to_thread
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +17,7 @@ from typing import Literal
 from models.client import ModelClient
 from models.errors import BudgetSpent
 from record.claims.means import ablations, replicates_of, winner
+from record.descriptors import remove_tree
 from record.events.searching import Probed, Suspected
 from record.folder import read_source
 from record.nouns.cells import Cell
@@ -219,7 +219,7 @@ class _Probes:
             if bench.budget is not None:
                 bench.budget.reserve_attempt(numbered(bench.recorder, Work(task=TASK)), name, bench.retry_seconds)
                 self.taken.append(name)
-            await to_thread(shutil.rmtree, folder, ignore_errors=True)  # what a kill left
+            await to_thread(remove_tree, folder, ignore_errors=True)  # what a kill left
             job = again(Job(
                 name=name, folder=folder, source=dict(changed) if whole else self.code | dict(changed), entry=entry,
                 seed=self.node.seed, timeout=bench.retry_seconds, late=lambda: bench.seconds_left() <= 0,

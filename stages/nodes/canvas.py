@@ -15,7 +15,7 @@ from models.roles.figures import ArrayBrief, Range
 from record.nouns.data import Measurement
 from record.nouns.figures import Figure, FigureReview
 from record.nouns.nodes import Plotting
-from sandbox.untrusted import BadFile, load_array
+from sandbox.untrusted import BadFile, load_array, names_in
 from stages.bench import Bench
 
 MOST_VALUES = 1_000_000
@@ -24,9 +24,9 @@ NARROW = 4
 """Columns of a table whose ranges are told one by one."""
 
 
-def _of_file(path: Path, name: str) -> ArrayBrief | None:
+def _of_file(folder: Path, file: str, name: str) -> ArrayBrief | None:
     try:
-        array = load_array(path)
+        array = load_array(folder, file)
     except BadFile:
         return None
     shape, dtype = tuple(array.shape), str(array.dtype)
@@ -61,8 +61,8 @@ class Canvas:
         """Every array, as a plotting script finds it, with its range. What is no array is left out."""
         folders = {"arrays": self.arrays} if self.arrays is not None else {}
         folders |= {f"inputs/{name}": folder for name, folder in self.inputs.items()}
-        briefs = [await to_thread(_of_file, path, f"{prefix}/{path.name}")
-                  for prefix, folder in folders.items() for path in sorted(folder.glob("*.npy"))]
+        briefs = [await to_thread(_of_file, folder, name, f"{prefix}/{name}")
+                  for prefix, folder in folders.items() for name in names_in(folder, "", ".npy")]
         return tuple(brief for brief in briefs if brief is not None)
 
 

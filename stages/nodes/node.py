@@ -8,7 +8,6 @@ Source: AI-Scientist-v2, section 3.2.2 (execution, plotting, vision review, bugg
 
 from __future__ import annotations
 
-import shutil
 from asyncio import to_thread
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,6 +20,7 @@ from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from models.roles.assessing import FEEDBACK
 from models.roles.coding import CODE, Program
 from models.roles.figures import PLOT, PlotInputs
+from record.descriptors import remove_tree
 from record.events.searching import Decided, Executed, Judged, Proposed, Suspected
 from record.folder import draft_of, is_full, part_of, read_source, seal, write_source
 from record.ladder import TUNED
@@ -70,7 +70,7 @@ async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
         work.judge("cancelled", Failure(kind="other", message=f"not run: {bench.state.limited or 'the time is up'}"))
     except NodeKilled:
         left = part_of(bench.folder.attempt(node, len(bench.state.nodes[node].attempts) + 1))
-        await to_thread(shutil.rmtree, left, ignore_errors=True)
+        await to_thread(remove_tree, left, ignore_errors=True)
         work.judge("cancelled", Failure(
             kind="killed", message=f"ended by a person: {bench.state.killed[node].text}"))
     except NothingLeftError as error:

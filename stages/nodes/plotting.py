@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
@@ -12,6 +11,7 @@ from models.backend import Image
 from models.client import ModelClient
 from models.errors import ImagesRefused
 from models.roles.figures import PLOT, VISION, PlotInputs, VisionInputs
+from record.descriptors import remove_tree
 from record.events.searching import Plotted, Reviewed
 from record.folder import draft_of, read_source, seal, write_file
 from record.nouns.figures import Figure, FigureReview
@@ -20,6 +20,7 @@ from record.source import PLOTS
 from review.figures import About, LintFinding, lint_all, refusing, remarks
 from review.honesty import check
 from sandbox.job import Job
+from sandbox.untrusted import FILE_BYTES, copy_file, make_folder, names_in
 from stages.bench import Bench, enter
 from stages.briefs import advice, plotting_reference
 from stages.nodes.canvas import Canvas, Gallery, Subject, subject_of
@@ -66,7 +67,9 @@ async def _plot(bench: Bench, canvas: Canvas, n: int, script: str) -> Failure | 
         bench.recorder.append(Plotted(node=canvas.node, n=n, figures=(), failure=doubt, seconds=0.0))
         return doubt
     if canvas.arrays is not None and canvas.arrays.is_dir():
-        shutil.copytree(canvas.arrays, draft / "arrays")
+        make_folder(draft, "arrays")
+        for name in names_in(canvas.arrays, "", ".npy"):
+            copy_file(canvas.arrays, name, draft, f"arrays/{name}", FILE_BYTES)
     enter(bench, canvas.node, "waiting")
     outcome = await bench.executor.run(Job(
         name=f"{canvas.node}/plots{n}", folder=draft, entry=PLOTS, mode="plot",
@@ -74,7 +77,7 @@ async def _plot(bench: Bench, canvas: Canvas, n: int, script: str) -> Failure | 
         seed=bench.state.nodes[canvas.node].seed, timeout=min(PLOT_SECONDS, bench.node_seconds),
         inputs=canvas.inputs, begins=lambda: enter(bench, canvas.node, "plotting")))
     for copied in ("arrays", "inputs"):
-        shutil.rmtree(draft / copied, ignore_errors=True)
+        remove_tree(draft / copied, ignore_errors=True)
     seal(draft, final)
     bench.recorder.append(Plotted(
         node=canvas.node, n=n, figures=outcome.figures, failure=outcome.failure, seconds=outcome.seconds))

@@ -14,7 +14,6 @@ import ast
 import asyncio
 import json
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from models.errors import BudgetSpent
 from models.roles.assessing import Statistic
 from models.roles.figures import FIGURES, FigurePart, FigureScript, FiguresInputs, FigureStyle
 from record.claims.means import ablation_conditions, paper_claims, trusted_replicates
+from record.descriptors import remove_tree
 from record.events.papers import FiguresMade
 from record.folder import draft_of, part_of, seal, sha256, write_file
 from record.nouns.data import DataPlan, DatasetFacts
@@ -31,6 +31,8 @@ from record.nouns.figures import Figure, FigureReview, FinalFigure
 from record.nouns.nodes import Failure, Node, Plotting
 from record.syntax import parse
 from sandbox.job import Executor, Job
+from sandbox.results import FIGURE_BYTES
+from sandbox.untrusted import copy_file, names_in
 from stages.bench import Bench, do_work, of_node
 from stages.briefs import node_brief, plotting_reference, statistic
 from stages.nodes.canvas import Canvas, Gallery, Subject
@@ -205,13 +207,13 @@ def _record(bench: Bench, studio: Studio, drawn: _Drawn) -> None:
     for name, data in files.items():
         (clean / name).write_bytes(data)
     seal(clean, folder)
-    shutil.rmtree(studio.folder)
+    remove_tree(studio.folder)
     failure = "\n".join("\n".join((f"{name}: {lines[0]}", *lines[1:])) for name, lines in drawn.failed.items())
     bench.recorder.append(FiguresMade(
         figures={name: sha256(folder / name) for name in files},
         descriptions={one.name: one.description for one in figures}, reviews=tuple(drawn.reviews.values()),
-        arrays=tuple(sorted({sha256(path) for source in studio.canvas.inputs.values()
-                             for path in source.glob("*.npy")})),
+        arrays=tuple(sorted({sha256(source / name) for source in studio.canvas.inputs.values()
+                             for name in names_in(source, "", ".npy")})),
         failure=Failure(kind="figure", message=failure) if failure and not figures else None,
         looked=drawn.looked, placed=figures,
         left_out=crowded_out | drawn.undrawn | {name: lines[0] for name, lines in drawn.failed.items()}))
@@ -284,10 +286,9 @@ async def draw_all(studio: Studio, script: FigureScript, *, turn: int = 0) -> li
                 f"the code did not save {' and '.join(missing)}; it saved {', '.join(sorted(saved)) or 'nothing'}. "
                 f"`figure_style.save(figure, {part.name!r})` writes both."))
         if failure is None:
-            (studio.folder / "figures").mkdir(parents=True, exist_ok=True)
             for name in wanted:
-                shutil.copyfile(folder / "figures" / name, studio.folder / "figures" / name)
-        shutil.rmtree(folder, ignore_errors=True)
+                copy_file(folder, f"figures/{name}", studio.folder, f"figures/{name}", FIGURE_BYTES)
+        remove_tree(folder, ignore_errors=True)
         figures = tuple(one for one in outcome.figures if one.name in wanted)
         return Drawing(part, source, () if failure else figures, failure)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from sklearn import metrics as reference  # pyright: ignore[reportMissingTypeStu
 from sandbox import metrics
 from sandbox.errors import SubmissionRefused
 from sandbox.metrics import METRICS
+from sandbox.results import measure
 from sandbox.scoring import score_sealed, score_submissions, seal
 from tests.sandbox.conftest import Store
 
@@ -203,3 +206,29 @@ def test_an_artifact_that_is_gone_is_refused_before_it_is_sealed(store: Store, t
     with pytest.raises(SubmissionRefused, match=r"7\.bin cannot be read: No such file"):
         seal(tmp_path, store.labels)
     assert not (tmp_path / "sealed").exists()
+
+
+# --- sizes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+@pytest.mark.parametrize("made", ["numbers", "classes", "negative", "member", "members"])
+def test_no_small_file_takes_the_memory_of_the_host(store: Store, tmp_path: Path, made: str, split: str) -> None:
+    rows = ROWS if split == "validation" else TEST_ROWS
+    values: Any = {
+        "numbers": np.random.default_rng(0).random(rows), "classes": np.arange(rows) * 10**9,
+        "negative": np.full(rows, -1)}.get(made, np.zeros(rows))
+    (tmp_path / "submissions").mkdir()
+    with zipfile.ZipFile(tmp_path / "submissions" / "ab.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(3000 if made == "members" else 0):
+            archive.writestr(f"{number}.npy", b"")
+        with archive.open("predictions.npy", "w") as file:
+            np.lib.format.write_array(file, np.zeros(10**6) if made == "member" else values)
+    (tmp_path / "submissions.jsonl").write_text(json.dumps({
+        "file": "ab.npz", "dataset": "digits", "split": split, "condition": "m", "kind": "predictions"}))
+    tracemalloc.start()
+    with pytest.raises(SubmissionRefused, match=r"class numbers 0\.\.9|unpacks to|more than the limit"):
+        measure(tmp_path, store.labels, seed=0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e6 and not (tmp_path / "sealed").exists()

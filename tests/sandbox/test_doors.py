@@ -1,0 +1,492 @@
+"""Folders that code can rename, link, lock and fill: a tree beside them stays as it was, wherever we work in them.
+
+Links are planted at each place that the host reads, writes, moves, copies or removes; then real cells do it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+import os
+import shutil
+import stat
+import sys
+import tarfile
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from record.descriptors import remove_tree
+from record.folder import draft_of, seal
+from record.nouns.cells import Cell
+from sandbox.assembly import assemble
+from sandbox.cells import Schedule
+from sandbox.cluster.parcels import pack, unpack
+from sandbox.collecting import Collector
+from sandbox.errors import SandboxError
+from sandbox.execution import Execution, Script
+from sandbox.executor import LocalExecutor
+from sandbox.file_clock import next_time
+from sandbox.isolation.limits import Limits, Watchdog
+from sandbox.job import CellOutcome, Job, Outcome
+from sandbox.lending import lend, take_back
+from sandbox.monitor import Monitor, read_curves
+from sandbox.output import Transcript
+from sandbox.results import collect_figures, hash_arrays, hash_artifacts
+from sandbox.scoring import final_predictions, read_index
+from sandbox.scoring import seal as seal_predictions
+from sandbox.settings import SandboxSettings
+from sandbox.untrusted import (
+    DEPTH,
+    BadFile,
+    Held,
+    bytes_below,
+    copy_file,
+    disarm,
+    entries_below,
+    link_file,
+    make_folder,
+    move,
+    names_in,
+    open_regular,
+    read_lines,
+    remove,
+    write_whole,
+)
+from sandbox.workspace import copy_arm, prepare_workspace, rescue_checkpoints
+from stages.nodes.canvas import Canvas
+from tests.sandbox.conftest import SETTINGS, Store
+
+LINE = json.dumps({"file": "0" * 20 + ".npz", "dataset": "digits", "split": "test", "condition": "m",
+                   "kind": "predictions"})
+
+
+def tree(folder: Path) -> dict[str, tuple[int, float, bytes]]:
+    """Mode, time and content of all that lies below a folder, and of itself."""
+    found = {"": folder} | {str(path.relative_to(folder)): path for path in folder.rglob("*")}
+    return {name: (path.lstat().st_mode, path.lstat().st_mtime,
+                   path.read_bytes() if path.is_file() else b"") for name, path in found.items()}
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A tree of the user's, with whatever names we work with."""
+    folder = tmp_path / "victim"
+    for name in ("submissions", "sealed", "arrays", "artifacts/deep", "checkpoints", "figures", "inputs/artifacts",
+                 "cells/digits__m/checkpoints", "digits__m/checkpoints"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "kept").write_text("the user's own")
+    for name in ("measurements.jsonl", "stdout.txt", "submissions.jsonl", "experiment.py", "sealed/index.jsonl"):
+        (folder / name).write_text(f"{LINE}\n")
+    np.save(folder / "arrays" / "a.npy", np.ones(2))
+    (folder / "kept").touch(0o600)
+    (folder / "kept").chmod(0o4600)
+    return folder
+
+
+def _prepare(folder: Path) -> object:
+    return prepare_workspace(Job(name="n", folder=folder, source={"experiment.py": "print()"}), folder / "views",
+                             SandboxSettings())
+
+
+def _collect(folder: Path) -> object:
+    script = Script(Job(name="n", folder=folder, source={"experiment.py": ""}), folder, views={})
+    return Collector(folder / "labels", folder / "cache", 10**9, "scored").outcome(
+        script, "", Execution(1.0, None, Transcript(100)))
+
+
+def _assemble(folder: Path) -> object:
+    cell = Cell(dataset="digits", arm="m")
+    job = Job(name="n", folder=folder.with_name("job"), source={}, cells=(cell,), ready={cell: folder})
+    job.folder.mkdir()
+    return assemble(job, Schedule(job, {}, lambda: 0.0), Collector(folder, folder, 10**9, "scored"))
+
+
+def _packed(folder: Path) -> object:
+    pack(folder, folder.with_name("parcel"), most=10**6)
+    return unpack(folder.with_name("parcel"), folder.with_name("unpacked"))
+
+
+def _sealed(folder: Path) -> None:
+    seal(folder, folder.with_name("final"))
+    draft_of(folder.with_name("final"))
+    seal(draft_of(folder), folder.with_name("final"))
+
+
+WORK: dict[str, Callable[[Path], object]] = {
+    "prepare": _prepare, "collect": _collect, "assemble": _assemble, "pack": _packed, "seal": _sealed,
+    "disarm": lambda folder: disarm(folder, plain=True),
+    "remove": lambda folder: [remove(folder, name) for name in ("arrays", "checkpoints", "inputs/artifacts")],
+    "remove all": remove_tree, "rescue": rescue_checkpoints, "arrays": hash_arrays,
+    "artifacts": lambda folder: hash_artifacts(folder, 10**9), "figures": collect_figures,
+    "submissions": lambda folder: read_index(folder, "submissions.jsonl"),
+    "predictions": lambda folder: final_predictions(folder, folder / "labels"),
+    "seal predictions": lambda folder: seal_predictions(folder, folder / "labels"), "curves": read_curves,
+    "copy arm": lambda folder: copy_arm(folder, folder.with_name("copied"), "m", limit=10**6),
+    "write": lambda folder: [write_whole(folder, name, "ours") for name in (
+        "stdout.txt", "submissions/x", "sealed/index.jsonl", "node.ipynb")],
+    "make": lambda folder: [make_folder(folder, name) for name in ("figures", "inputs/artifacts/n", "sealed")],
+    "copy": lambda folder: copy_file(folder, "stdout.txt", folder.with_name("copied"), "x", 100),
+    "link": lambda folder: link_file(folder, "stdout.txt", folder.with_name("linked"), "x"),
+    "move": lambda folder: move(folder, "submissions", folder, "sealed"),
+    "briefs": lambda folder: asyncio.run(Canvas("n", folder / "arrays", {"n1": folder / "arrays"}).briefs()),
+    "watch": lambda folder: Monitor(lambda _: None, folder).glance(1.0, 1), "count": bytes_below,
+}
+LINKED = (".", "arrays", "artifacts", "submissions", "sealed", "checkpoints", "figures", "inputs", "cells",
+          "kernels/1/cells", "cells/digits__m", "measurements.jsonl", "submissions.jsonl", "stdout.txt",
+          "experiment.py", "artifacts/deep", "arrays/a.npy", "arrays/.hidden.npy", "sealed/index.jsonl")
+
+
+@pytest.mark.parametrize("place", LINKED)
+def test_a_link_leads_the_host_nowhere(tmp_path: Path, victim: Path, place: str) -> None:
+    before = tree(victim)
+    for name, work in WORK.items():
+        around = tmp_path / name.replace(" ", "_")
+        folder = around / "attempt"
+        around.mkdir()
+        if place == ".":
+            folder.symlink_to(victim)
+        else:
+            (folder / place).parent.mkdir(parents=True)
+            (folder / place).symlink_to(victim / place if (victim / place).exists() else victim / "cells")
+        with suppress(SandboxError, FileNotFoundError, NotADirectoryError, FileExistsError):
+            work(folder)
+        assert tree(victim) == before, name
+        mine = [path for path in around.rglob("*") if path.is_file() and not path.is_symlink()
+                and path.resolve().is_relative_to(around)]
+        assert not [path for path in mine if path.stat().st_nlink > 1 or b"the user's own" in path.read_bytes()], name
+
+
+# --- depth, locks, users ----------------------------------------------------------------------------------------------
+
+
+def as_ordinary_user(work: Callable[[Path], None]) -> None:
+    """Do some work in a folder of its own as a user who is not root, in a process of its own where we are."""
+    if os.getuid() != 0:
+        with tempfile.TemporaryDirectory() as name:
+            return work(Path(name))
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            work(Path(tempfile.mkdtemp(dir="/tmp")))
+            os._exit(0)
+        except BaseException:  # noqa: BLE001  the exit code says it
+            traceback.print_exc(file=sys.stderr)
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    return None
+
+
+def nested(folder: Path, depth: int) -> None:
+    place = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=place)
+        inner = os.open("d", os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = inner
+    os.close(place)
+
+
+def test_a_locked_folder_is_ours_again_for_an_ordinary_user() -> None:
+    def work(around: Path) -> None:
+        folder = around / "attempt"
+        (folder / "arrays").mkdir(parents=True)
+        (folder / "arrays" / "a.npy").touch()
+        held = Held(folder)
+        for place in (folder / "arrays", folder):
+            place.chmod(0)
+        assert take_back(held, folder)
+        disarm(folder)
+        assert stat.S_IMODE((folder / "arrays").stat().st_mode) == 0o700
+        for place in (folder / "arrays", folder):
+            place.chmod(0)
+        draft_of(around / "attempt1").joinpath("x").mkdir()
+        (around / ".attempt1.part" / "x").chmod(0)
+        (around / ".attempt1.part").chmod(0)
+        assert not list(draft_of(around / "attempt1").iterdir()), "a resumed run clears what a killed one left"
+        remove_tree(folder)
+        remove_tree(around / ".attempt1.part")
+        assert not list(around.iterdir())
+        around.rmdir()
+
+    as_ordinary_user(work)
+
+
+def test_folders_in_folders_without_end_are_removed_and_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "attempt"
+    folder.mkdir()
+    nested(folder, 300)
+    with pytest.raises(BadFile, match=f"nested more than {DEPTH} deep"):
+        list(entries_below(folder))
+    with pytest.raises(BadFile, match="nested more"):
+        bytes_below(folder)
+    watchdog = Watchdog(os.getpid(), Limits(memory=2**62, disk=10**9, tasks=10**6), folders=(folder,),
+                        shared=tmp_path / "cache", kill_all=lambda: None)
+    failure = watchdog.look()
+    assert failure is not None and "nested more" in failure.message, "so no limit of the disk can be passed in there"
+    with pytest.raises(BadFile, match="nested more"):
+        disarm(folder)
+    disarm(folder)
+    (folder / "x").mkdir()
+    nested(folder / "x", 300)
+    (folder / "x").chmod(0)
+    remove_tree(folder)
+    assert not folder.exists()
+
+
+def test_files_of_many_lines_or_long_ones_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "long").write_bytes(b"[" * 200_000)
+    (tmp_path / "many").write_bytes(b"1\n" * 1_000_001)
+    for name, words in (("long", "a line of more than"), ("many", "more than 1000000 lines")):
+        with pytest.raises(BadFile, match=words):
+            read_lines(tmp_path, name, 2**30)
+
+
+def test_a_parcel_puts_nothing_outside_and_no_more_than_is_allowed(tmp_path: Path, victim: Path) -> None:
+    before = tree(victim)
+
+    def parcel(*members: tuple[str, bytes, str, int]) -> Path:
+        with tarfile.open(tmp_path / "parcel", "w") as file:
+            for name, kind, link, size in members:
+                info = tarfile.TarInfo(name)
+                info.type, info.linkname, info.size, info.mode = kind, link, size, 0o7777
+                file.addfile(info, io.BytesIO(bytes(size)) if size else None)
+        return tmp_path / "parcel"
+
+    reg, sym, hard, device = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE
+    link = ("a", sym, str(victim), 0)
+    for number, members in enumerate((
+            [("../x", reg, "", 3)], [("/tmp/x", reg, "", 3)], [link, ("a/kept", reg, "", 3)],
+            [link, ("a/new/x", reg, "", 3)], [("big", reg, "", 2000)])):
+        with pytest.raises(BadFile):
+            unpack(parcel(*members), tmp_path / f"to{number}", most=1000)
+    to = tmp_path / "to"
+    unpack(parcel(("a", sym, str(victim / "kept"), 0), ("a", reg, "", 3), ("b", hard, "a", 0), ("c", device, "", 0)),
+           to)
+    assert [(path.name, path.is_symlink(), stat.S_IMODE(path.lstat().st_mode)) for path in to.iterdir()] == [
+        ("a", False, 0o777)], "a file in the place of a link; links to members and devices are passed over"
+    assert tree(victim) == before
+
+
+def test_a_file_is_of_a_run_by_the_clock_of_its_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever ours shows: a server may be seconds behind it, or ahead."""
+    monkeypatch.setattr("time.time", lambda: 4e9)
+    (tmp_path / "before").touch()
+    began = next_time(tmp_path)
+    (tmp_path / "after").touch()
+    assert (tmp_path / "before").stat().st_mtime < began <= (tmp_path / "after").stat().st_mtime
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["after", "before"]
+
+
+# --- in the reach of a kernel -----------------------------------------------------------------------------------------
+
+
+def test_what_is_lent_lands_where_it_should_or_not_at_all(tmp_path: Path, victim: Path) -> None:
+    """A thread that code left in a kernel plants links where the next cell's folder is to be."""
+    before, over = tree(victim), threading.Event()
+    reach, aside = tmp_path / "1", tmp_path / "1.cells"
+    reach.mkdir()
+
+    def plant() -> None:
+        while not over.is_set():
+            for name in ("cells", "cells/digits__m", "x"):
+                try:
+                    (reach / name).parent.mkdir(exist_ok=True)
+                    (reach / name).symlink_to(victim)
+                except OSError:
+                    pass
+
+    thread = threading.Thread(target=plant)
+    thread.start()
+    try:
+        for number in range(200):
+            folder = aside / "digits__m"
+            folder.mkdir(parents=True)
+            (folder / "own").write_text(str(number))
+            try:
+                held = lend(folder, reach, "cells")
+            except BadFile:
+                remove_tree(folder)
+                remove_tree(reach, ignore_errors=True)
+                reach.mkdir(exist_ok=True)
+                continue
+            there = take_back(held, folder, reach, "cells")
+            assert (folder / "own").exists() == there and folder.is_dir() and not folder.is_symlink()
+            remove_tree(folder)
+    finally:
+        over.set()
+        thread.join()
+    assert tree(victim) == before
+
+
+def test_a_killed_run_rescues_checkpoints_of_its_own_alone(tmp_path: Path, victim: Path) -> None:
+    draft, before = tmp_path / ".attempt1.part", tree(victim)
+    (draft / "kernels" / "1").mkdir(parents=True)
+    (draft / "kernels" / "1" / "cells").symlink_to(victim / "cells")
+    (draft / "kernels" / "2").symlink_to(victim)
+    own = draft / "kernels" / "3" / "cells" / "digits__n" / "checkpoints"
+    own.mkdir(parents=True)
+    (own / "last").write_text("epoch 3")
+    safe = rescue_checkpoints(draft)
+    assert safe is not None
+    assert [str(path.relative_to(safe)) for path in safe.rglob("*") if path.is_file()] == [
+        "cells/digits__n/checkpoints/last"]
+    assert tree(victim) == before
+
+
+# --- whose a file is --------------------------------------------------------------------------------------------------
+
+
+def collected(store: Store, folder: Path, cell: Cell | None = None) -> Outcome:
+    job = Job(name="n", folder=folder, source={"experiment.py": ""})
+    return Collector(store.labels, store.cache, 10**9, "scored").outcome(
+        Script(job, folder, views={}, cell=cell), "", Execution(1.0, None, Transcript(100)))
+
+
+def test_no_code_grades_itself_by_answers_that_nobody_gave(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "submissions").mkdir()
+    np.savez(tmp_path / "submissions" / "ab.npz", judged=np.ones(1), agreement=np.ones(1))
+    (tmp_path / "submissions.jsonl").write_text(json.dumps({
+        "file": "ab.npz", "dataset": "digits", "split": "validation", "condition": "m", "kind": "judged",
+        "name": "accuracy", "grade": "judged"}))
+    outcome = collected(store, tmp_path)
+    assert outcome.failure is not None and "it may ask none" in outcome.failure.message
+    assert not outcome.measurements
+
+
+@pytest.mark.parametrize(("code", "words"), [
+    ("import numpy, os; os.mkdir('arrays'); numpy.save('arrays/net__digits__base.npy', [1])", "does not say of which"),
+    ("import os; os.mkdir('artifacts'); os.mknod('artifacts/net__digits__base')", "does not say of which cell"),
+    ("from pathlib import Path; Path('submissions.jsonl').write_text(LINE)", "may be another"),
+])
+def test_no_cell_leaves_a_file_that_is_another_ones(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(code, {"LINE": LINE})
+    outcome = collected(store, tmp_path, Cell(dataset="digits", arm="m"))
+    assert outcome.failure is not None and words in outcome.failure.message
+
+
+def test_what_a_cell_did_not_submit_is_in_no_folder_of_the_job(store: Store, tmp_path: Path) -> None:
+    """Files of all cells lie in one folder, linked: writing over one there would change what is sealed of another."""
+    cells, folders = [Cell(dataset="digits", arm=arm) for arm in ("bad", "good")], dict[Cell, Path]()
+    with np.load(store.labels / "digits.npz") as file:
+        rows = len(file["test_y"])
+    about = {"dataset": "digits", "split": "test", "condition": "good", "step": None}
+    name = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:20] + ".npz"
+    for cell in cells:
+        folder = folders[cell] = tmp_path / cell.name
+        (folder / "submissions").mkdir(parents=True)
+        np.savez(folder / "submissions" / name, predictions=np.full(rows, 3))
+    (folders[cells[1]] / "submissions.jsonl").write_text(
+        json.dumps({"file": name, **about, "kind": "predictions"}) + "\n")
+    (folders[cells[0]] / "sealed").mkdir()
+    shutil.copy(folders[cells[0]] / "submissions" / name, folders[cells[0]] / "sealed" / name)
+    outcomes = [collected(store, folders[cell], cell) for cell in cells]
+    job = Job(name="n", folder=tmp_path / "job", source={}, cells=tuple(cells), ready=folders)
+    job.folder.mkdir()
+    whole = assemble(job, Schedule(job, {}, lambda: 0.0), Collector(store.labels, store.cache, 10**9, "scored"))
+    assert outcomes[0].sealed == {} and outcomes[1].sealed[name] == whole.sealed[name]
+    assert os.path.samefile(folders[cells[1]] / "sealed" / name, job.folder / "sealed" / name)
+
+
+def test_links_pipes_and_what_is_hidden_are_not_sealed(store: Store, tmp_path: Path, victim: Path) -> None:
+    folder, before = tmp_path / "attempt", tree(victim)
+    (folder / "arrays").mkdir(parents=True)
+    np.save(folder / "arrays" / "a.npy", np.ones(2))
+    (folder / "arrays" / "notes.txt").symlink_to(victim / "kept")
+    (folder / "arrays" / ".x.npy").symlink_to(victim / "arrays" / "a.npy")
+    os.mkfifo(folder / "arrays" / ".y.npy")
+    (folder / "more").symlink_to(victim)
+    assert names_in(folder, "arrays", ".npy") == ["a.npy"]
+    assert [one.path for one in asyncio.run(Canvas("n", folder / "arrays").briefs())] == ["arrays/a.npy"]
+    outcome = collected(store, folder)
+    disarm(folder, plain=True)
+    assert outcome.arrays.keys() == {"a.npy"}
+    assert all(stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) for _, status in entries_below(folder))
+    with open_regular(folder, "arrays/a.npy", 10**6) as file:
+        assert np.load(file).sum() == 2
+    assert tree(victim) == before
+
+
+# --- real cells -------------------------------------------------------------------------------------------------------
+
+HOSTILE = """
+import lab, numpy as np, os, shutil
+def run(cell):
+    data, here = lab.data(cell.dataset), os.getcwd()
+    lab.submit(split="validation", predictions=np.zeros(len(data.validation.x), int))
+    if cell.arm == "renames":
+        os.rename(here, here + ".away")
+    if cell.arm == "links":
+        os.rename(here, here + ".away")
+        os.symlink(VICTIM, here)
+    if cell.arm == "replaces":
+        shutil.rmtree(here)
+        open(here, "w").write("no folder")
+    if cell.arm == "removes":
+        shutil.rmtree(here)
+    if cell.arm == "locks":
+        os.chmod(here, 0)
+    if cell.arm == "links above":
+        os.rename(os.path.dirname(here), os.path.dirname(here) + ".away")
+        os.symlink(VICTIM, os.path.dirname(here))
+    if cell.arm == "nests":
+        for _ in range(300):
+            os.mkdir("d")
+            os.chdir("d")
+lab.measure(run)
+"""
+ARMS = ("honest", "renames", "links", "replaces", "removes", "locks", "links above", "nests", "last")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isolation", ["none", "auto"])
+def test_a_folder_that_code_did_away_with_is_that_cells_failure(
+    store: Store, tmp_path: Path, victim: Path, isolation: Literal["none", "auto"],
+) -> None:
+    settings = SETTINGS.model_copy(update={"isolation": isolation})
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
+    cells, before = tuple(Cell(dataset="digits", arm=arm) for arm in ARMS), tree(victim)
+    told: list[CellOutcome] = []
+
+    async def took(cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
+        final = tmp_path / "sealed" / cell.name.replace(" ", "_")
+        final.parent.mkdir(exist_ok=True)
+        seal(folder, final)
+        told.append(outcome)
+        return final
+
+    async def run() -> Outcome:
+        try:
+            return await executor.run(Job(
+                name="n", folder=draft_of(tmp_path / "attempt1"), timeout=90.0, cells=cells, took=took,
+                source={"experiment.py": HOSTILE.replace("VICTIM", repr(str(victim)))}, datasets=("digits",),
+                expected={cell: float(len(cells) - number) for number, cell in enumerate(cells)}))
+        finally:
+            await executor.close()
+
+    outcome = asyncio.run(run())
+    seal(tmp_path / ".attempt1.part", tmp_path / "attempt1")
+    lines = {line.cell.arm: line for line in outcome.cells}
+    assert {arm for arm, line in lines.items() if line.outcome == "measured"} == {"honest", "locks", "last"}
+    for arm in ("renames", "links", "replaces", "removes", "links above"):
+        assert lines[arm].why == ("other: it renamed, replaced or removed the folder that it worked in: leave that "
+                                  "where it is"), arm
+    assert "nested more than" in lines["nests"].why
+    assert {one.measurements[0].value for one in told if one.failure is None} == {
+        told[0].measurements[0].value}, "what the others did changes nothing"
+    assert tree(victim) == before
