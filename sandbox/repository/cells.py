@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import json
 import shutil
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from record.nouns.nodes import Failure
 from record.repository_source import OUT, arm_in, code_in, command_line
 from sandbox.cells import Ran, Schedule
 from sandbox.errors import RepositoryError, SubmissionRefused
+from sandbox.file_clock import next_time
 from sandbox.job import MEASUREMENTS, CellOutcome, Job
 from sandbox.output import TAIL_CHARS, LiveOutput
 from sandbox.repository.command import CommandJob, CommandOutcome
@@ -54,7 +54,8 @@ class Repository:
 
 @dataclass(frozen=True)
 class _Left:
-    """A run of the command that is over: its checkout, the folder of its cell, and when it began (since 1970)."""
+    """A run of the command that is over: its checkout, the folder of its cell, and when it began, by the clock of the
+    checkout's file system."""
 
     ran: CommandOutcome
     place: Path
@@ -112,7 +113,7 @@ class CommandWorker:
         (place / OUT).mkdir(exist_ok=True)
         argv = command_line(code.command, cell.seed, code.words(arm, cell, self.job.settings.get(cell, {})),
                             device=self.repository.device)
-        began = time.time()
+        began = await asyncio.to_thread(next_time, place)
         ran = await self.runner.command(CommandJob(
             name=f"{self.job.name} {cell.name}", folder=place, argv=tuple(argv), env=code.command.env, timeout=limit,
             ground=self.repository.environment.ground, readable=(kept,), resume=self.repository.resume),
@@ -121,7 +122,7 @@ class CommandWorker:
         if predictions:
             return await asyncio.to_thread(self._scored, cell, metrics[0].place, left)
         readings = [await asyncio.to_thread(
-            read_metric, metric, place, ran.stdout, scale=code.command.scale, stale=old, since=began - 2)
+            read_metric, metric, place, ran.stdout, scale=code.command.scale, stale=old, since=began)
             for metric, old in zip(metrics, stale, strict=True)]
         return await asyncio.to_thread(self._kept, cell, code.name, left, readings)
 
@@ -134,7 +135,7 @@ class CommandWorker:
         measured = Measured((), {}, None)
         try:
             submit(folder, predictions, left.place, labels=collector.labels, dataset=cell.dataset,
-                   condition=cell.condition, since=left.began - 2)
+                   condition=cell.condition, since=left.began)
             tests = score_submissions(folder, collector.labels, split="test", seed=cell.seed)
             hidden = hidden.knowing(*(one.value for one in tests))
             write_whole(folder, MEASUREMENTS, left.curves(cell, hidden))

@@ -127,8 +127,8 @@ def read_metric(metric: Metric, folder: Path, stdout: str = "", *, scale: float 
                 since: float | None = None) -> Reading:
     """The number that a run left in its folder, times `scale`.
 
-    `stale`: a file of that name lay there before and was taken away; `since`: when the run began (seconds since 1970):
-    a file that is older is not of this run.
+    `stale`: a file of that name lay there before and was taken away; `since`: when the run began, by the clock of the
+    file system (`sandbox.file_clock`): a file that is older is not of this run.
     """
     try:
         with read_as(f"{metric} cannot be read", BadFile, csv.Error):

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import shutil
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from record.log import EventLog
 from record.nouns.nodes import Failure
 from record.nouns.repository import Command, CommandRun
 from record.repository_source import OUT, command_line
+from sandbox.file_clock import next_time
 from sandbox.repository import trace
 from sandbox.repository.command import CommandJob, CommandOutcome
 from sandbox.repository.environment import Environment
@@ -131,14 +131,14 @@ class Runs:
             (place / trace.FOLDER).mkdir()
             env |= trace.variables()
             readable.append(trace.HOOK)
-        began = time.time()
+        began = await asyncio.to_thread(next_time, place)
         outcome = await self.executor.command(CommandJob(
             name=f"{purpose} run {run.id}", folder=place, argv=run.argv, ground=setup.environment.ground, env=env,
             timeout=self.timeout, readable=tuple(readable), resume=self.resume))
         reading = Reading() if outcome.failure is not None else await asyncio.to_thread(
-            read_score, metric, place, self.labels, scale=setup.command.scale, since=began - 2,
+            read_score, metric, place, self.labels, scale=setup.command.scale, since=began,
         ) if metric.kind == PREDICTIONS else await asyncio.to_thread(
-            read_metric, metric, place, outcome.stdout, scale=setup.command.scale, stale=stale, since=began - 2)
+            read_metric, metric, place, outcome.stdout, scale=setup.command.scale, stale=stale, since=began)
         run = run.model_copy(update={
             "seconds": outcome.seconds, "value": reading.value, "note": reading.note,
             "failure": outcome.failure or reading.failure, "stdout_tail": outcome.tail[-TAIL:],
