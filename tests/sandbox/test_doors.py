@@ -25,6 +25,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from agent.cli import main
 from record.descriptors import remove_tree
 from record.folder import draft_of, seal
 from record.nouns.cells import Cell
@@ -490,3 +491,22 @@ def test_a_folder_that_code_did_away_with_is_that_cells_failure(
     assert {one.measurements[0].value for one in told if one.failure is None} == {
         told[0].measurements[0].value}, "what the others did changes nothing"
     assert tree(victim) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("code", "cells"), [
+    ("import os\nhere = os.getcwd()\nos.rename(here, here + '.away')\nos.symlink('VICTIM', here)\n", ()),
+    ("import lab, os\ndef run(cell):\n    here = os.getcwd()\n    os.rename(here, here + '.away')\n"
+     "    os.symlink('VICTIM', here)\nlab.measure(run)\n", ("--cells", "m", "--on", "digits")),
+])
+def test_exec_says_in_one_line_that_code_did_away_with_its_folder(
+    tmp_path: Path, victim: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: str,
+    cells: tuple[str, ...],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hostile.py").write_text(code.replace("VICTIM", str(victim)))
+    before = tree(victim)
+    assert main(["exec", "hostile.py", "--json", *cells, "--set", "sandbox.isolation=none"]) == 1
+    failure = json.loads(capsys.readouterr().out)["failure"]
+    assert "it renamed, replaced or removed the folder that it worked in" in failure["message"]
+    assert failure["ours"] == "" and tree(victim) == before
