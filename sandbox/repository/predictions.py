@@ -35,6 +35,8 @@ Array = NDArray[Any]
 BYTES = 2**30
 """Of the largest file of labels or predictions that is read."""
 SPLITS = ("validation", "test")
+ROUNDING = 0.01
+"""How far from 1 a row of probabilities may always sum: half precision rounds so."""
 PREDICTION, LABEL, ID, SPLIT = "prediction", "label", "id", "split"
 
 
@@ -83,7 +85,7 @@ def read_truth(path: Path) -> Truth:
     try:
         if path.stat().st_size > BYTES:
             raise RepositoryError(f"--truth {path}: {path.stat().st_size} bytes are more than {BYTES}")
-        columns = _columns(path.read_text(encoding="utf-8"), path.suffix)
+        columns = _columns(path.read_text(encoding="utf-8-sig"), path.suffix)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise RepositoryError(f"--truth {path} cannot be read: {error}") from None
     if not columns.get(LABEL):
@@ -175,7 +177,7 @@ def _read(
         elif suffix == ".json":
             values, given = np.array(json.loads(content)), list[str]()
         else:
-            values, given = _of_table(_columns(content.decode(), suffix), column, names, path)
+            values, given = _of_table(_columns(content.decode("utf-8-sig"), suffix), column, names, path)
     except (BadFile, OSError, ValueError, csv.Error) as error:
         raise SubmissionRefused(f"{path} holds no predictions: {error}") from None
     if ids and given:
@@ -203,10 +205,7 @@ def _of_table(
 
 def _kind(values: Array, names: Sequence[str], path: str) -> tuple[str, Array]:
     if values.ndim == 2 and names:
-        if values.shape[1] != len(names) or values.dtype.kind not in "iuf":
-            raise SubmissionRefused(f"{path} has {values.shape[1]} columns for {len(names)} classes")
-        sums = values.min(initial=0.0) >= 0 and np.abs(values.sum(1) - 1).max(initial=0.0) < 1e-2
-        return ("probabilities" if sums else "logits"), values.astype(np.float64)
+        return _by_class(values, names, path)
     if values.ndim != 1:
         raise SubmissionRefused(f"{path} has predictions of shape {values.shape}, and labels are one a row")
     if not names:
@@ -214,11 +213,45 @@ def _kind(values: Array, names: Sequence[str], path: str) -> tuple[str, Array]:
         if numbers is None:
             raise SubmissionRefused(f"{path} holds words, and labels are numbers")
         return "predictions", numbers
+    texts = [str(one) for one in values]
     known = {name: at for at, name in enumerate(names)}
-    texts = [str(one).removesuffix(".0") for one in values]
+    numbers = _numbers(names)
+    by_number = {} if numbers is None else {number: at for at, number in enumerate(numbers.tolist())}
+    if len(by_number) == len(names):  # 1.0 is class 1 where all classes are numbers; v1.0 is not v1
+        known |= {text: by_number[number[0]] for text in set(texts) - known.keys()
+                  if (number := _numbers([text])) is not None and number[0] in by_number}
     if odd := next((one for one in texts if one not in known), None):
         raise SubmissionRefused(f"{path} predicts {odd!r}, which is no class: {', '.join(names[:10])}")
     return "predictions", np.array([known[one] for one in texts])
+
+
+def _by_class(values: Array, names: Sequence[str], path: str) -> tuple[str, Array]:
+    """Probabilities, whose rows sum to 1 as far as they are rounded, or logits. Raises `SubmissionRefused` for values
+    that may be either: a softmax of probabilities gives other scores."""
+    if values.shape[1] != len(names) or values.dtype.kind not in "iuf":
+        raise SubmissionRefused(f"{path} has {values.shape[1]} columns for {len(names)} classes")
+    values = values.astype(np.float64)
+    if not np.isfinite(values).all():
+        raise SubmissionRefused(f"{path} holds values that are not finite")
+    sums = values.sum(1)
+    row = int(np.argmax(np.abs(sums - 1)))
+    is_one, no_negative = abs(sums[row] - 1) <= _rounding(values), values.min() >= 0
+    if is_one and no_negative:
+        return "probabilities", values if abs(sums[row] - 1) < ROUNDING else values / sums[:, None]
+    if is_one or no_negative:
+        what = (f"no value is below 0, and row {row + 1} sums to {sums[row]:.4g}" if no_negative else
+                f"every row sums to 1, and there are values below 0 ({values.min():.4g})")
+        raise SubmissionRefused(f"{path} holds neither probabilities nor plain logits: {what}; write probabilities "
+                                "that sum to 1, or logits with the mean of each row subtracted (the same softmax)")
+    return "logits", values
+
+
+def _rounding(values: Array) -> float:
+    """How far from 1 a row of probabilities may sum, with so many decimals as these have."""
+    decimals = next((n for n in (1, 2, 3) if np.allclose(values, values.round(n), rtol=0, atol=1e-7)), None)
+    if decimals is None or np.array_equal(values, values.round()):
+        return ROUNDING
+    return min(0.5, max(ROUNDING, values.shape[1] * 0.5 * 10.0 ** -decimals))
 
 
 def _columns(text: str, suffix: str) -> dict[str, list[str]]:

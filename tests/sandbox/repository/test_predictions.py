@@ -1,0 +1,128 @@
+"""Predictions that a command left: what they are taken for, and what is refused because it may be two things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from record.nouns.data import DatasetFacts
+from sandbox.repository.metric import Reading, parse_metric
+from sandbox.repository.predictions import read_score, read_truth, write_labels
+
+CLASSES, ROWS = 10, 300
+
+
+def labels_of(place: Path, names: Sequence[str]) -> Path:
+    """The folder of labels of a dataset whose rows have these classes."""
+    (place / "truth.csv").write_text("\ufefflabel\n" + "\n".join(names) + "\n")
+    truth = read_truth(place / "truth.csv")
+    facts = DatasetFacts(name="d", source="x", features=0, classes=0, sizes={}, fingerprint="f", seed=0)
+    (place / "labels").mkdir()
+    write_labels(truth, truth.facts(facts), place / "labels")
+    return place / "labels"
+
+
+def score(place: Path, labels: Path, metric: str) -> Reading:
+    """What the predictions in a folder come to by a metric."""
+    return read_score(parse_metric(f"predictions:p.csv@{metric}"), place, labels, scale=1, since=0)
+
+
+@pytest.fixture(scope="module")
+def truth() -> NDArray[Any]:
+    return np.random.default_rng(0).integers(0, CLASSES, ROWS)
+
+
+@pytest.fixture(scope="module")
+def probabilities(truth: NDArray[Any]) -> NDArray[Any]:
+    found = np.random.default_rng(1).dirichlet(np.ones(CLASSES) * .2, ROWS) * .1
+    found[np.arange(ROWS), truth] += .9
+    return found / found.sum(1, keepdims=True)
+
+
+@pytest.fixture
+def scored(tmp_path: Path, truth: NDArray[Any]) -> Callable[[NDArray[Any], str, str], Reading]:
+    """Scores values by class, as they are printed with a format, by a metric."""
+    labels = labels_of(tmp_path, [f"c{one}" for one in truth])
+
+    def read(values: NDArray[Any], form: str, metric: str) -> Reading:
+        lines = [",".join(f"c{k}" for k in range(CLASSES)), *(",".join(form % v for v in row) for row in values)]
+        (tmp_path / "p.csv").write_text("\ufeff" + "\n".join(lines) + "\n")
+        return score(tmp_path, labels, metric)
+
+    return read
+
+
+@pytest.mark.parametrize(("form", "within"), [("%.6f", 1e-5), ("%.3f", 1e-3), ("%.2f", 5e-3)])
+def test_rounded_probabilities_are_scored_as_probabilities(
+    scored: Callable[[NDArray[Any], str, str], Reading], probabilities: NDArray[Any], truth: NDArray[Any], form: str,
+    within: float,
+) -> None:
+    loss = -np.log(probabilities[np.arange(ROWS), truth]).mean()
+    assert scored(probabilities, form, "log_loss").value == pytest.approx(loss, abs=within)
+
+
+def test_logits_are_scored_by_their_softmax(
+    scored: Callable[[NDArray[Any], str, str], Reading], probabilities: NDArray[Any], truth: NDArray[Any],
+) -> None:
+    loss = -np.log(probabilities[np.arange(ROWS), truth]).mean()
+    logits = np.log(probabilities)
+    for values in (logits, logits - logits.mean(1, keepdims=True)):
+        assert scored(values, "%.6f", "log_loss").value == pytest.approx(loss, abs=1e-4)
+
+
+def percent(values: NDArray[Any]) -> NDArray[Any]:
+    return 100 * values
+
+
+def one_a_class(values: NDArray[Any]) -> NDArray[Any]:
+    """As sigmoids give them, which sum to anything."""
+    return values / values.max(1, keepdims=True) * .9
+
+
+def positive_losses(values: NDArray[Any]) -> NDArray[Any]:
+    return np.abs(np.log(values))
+
+
+def some_below_zero(values: NDArray[Any]) -> NDArray[Any]:
+    return values + np.eye(CLASSES)[0] * .1 - np.eye(CLASSES)[1] * .1
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    (percent, "no value is below 0, and row"), (one_a_class, "no value is below 0, and row"),
+    (positive_losses, "no value is below 0, and row"),
+    (some_below_zero, "every row sums to 1, and there are values below 0")])
+def test_what_may_be_probabilities_or_logits_is_refused(
+    scored: Callable[[NDArray[Any], str, str], Reading], probabilities: NDArray[Any],
+    change: Callable[[NDArray[Any]], NDArray[Any]], said: str,
+) -> None:
+    found = scored(change(probabilities), "%.6f", "log_loss")
+    assert found.failure is not None and found.value is None and said in found.failure.message
+    assert "write probabilities that sum to 1, or logits with the mean of each row subtracted" in found.failure.message
+
+
+@pytest.mark.parametrize(("names", "predicted", "accuracy"), [
+    (("v1", "v1.0", "v1.0"), ("v1.0", "v1.0", "v1"), 1 / 3),
+    (("HTTP/1.0", "HTTP/1.1", "HTTP/1.1"), ("HTTP/1.0", "HTTP/1.1", "HTTP/1.0"), 2 / 3),
+    (("0", "1", "10"), ("0.0", "1.0", "10.0"), 1.0),  # as pandas writes whole numbers beside a gap
+    (("007", "8", "010"), ("7", "8", "10"), 1.0),
+    (("1", "01", "1"), ("1", "01", "01"), 2 / 3),  # two classes: only their own text tells them apart
+])
+def test_a_class_is_known_by_its_name(
+    tmp_path: Path, names: tuple[str, ...], predicted: tuple[str, ...], accuracy: float,
+) -> None:
+    labels = labels_of(tmp_path, names)
+    (tmp_path / "p.csv").write_text("prediction\n" + "\n".join(predicted) + "\n")
+    assert score(tmp_path, labels, "accuracy").value == pytest.approx(accuracy)
+
+
+@pytest.mark.parametrize(("names", "predicted"), [(("v1", "v2"), "v1.0"), (("1", "01"), "1.0"), (("1", "2"), "1.5")])
+def test_another_name_is_no_class(tmp_path: Path, names: tuple[str, ...], predicted: str) -> None:
+    labels = labels_of(tmp_path, names)
+    (tmp_path / "p.csv").write_text(f"prediction\n{names[0]}\n{predicted}\n")
+    found = score(tmp_path, labels, "accuracy")
+    assert found.failure is not None and f"predicts {predicted!r}, which is no class" in found.failure.message
