@@ -21,6 +21,7 @@ from packaging.utils import canonicalize_name
 
 from record.nouns.repository import Deviation
 from sandbox.errors import PackageError, RepositoryError
+from sandbox.ground import contents_of
 from sandbox.isolation.interpreter import interpreter
 from sandbox.packages.store import Overlay, find, provide
 from sandbox.repository.command import Ground
@@ -43,7 +44,7 @@ class Environment:
     packages: Mapping[str, str]
     deviations: tuple[Deviation, ...]
     mounts: Mapping[str, str]
-    """Name -> fingerprint."""
+    """Name -> fingerprint; of the folders that settings make readable, too."""
 
     @property
     def digest(self) -> str:
@@ -76,6 +77,7 @@ def environment_for(
     runs, wanted = interpreter(program), wanted_in(texts)
     have = {canonicalize_name(name): version for name, version in runs.packages.items()}
     prints = {name: fingerprint(path) for name, path in ground.mounts.items() if path.exists()}
+    prints |= contents_of(settings.readable)
     environment = Environment(ground, "given" if python else "interpreter", runs.version, {}, (), prints)
     lacking = [one for one in wanted if canonicalize_name(one.name) not in have]
     others = tuple(Deviation(wanted=str(one), found=have[canonicalize_name(one.name)]) for one in wanted

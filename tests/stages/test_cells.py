@@ -222,6 +222,10 @@ async def test_a_key_names_all_that_a_cell_can_reach(tmp_path: Path) -> None:
         assert not set(keys(change)) & set(known), change
     reads = base["experiment.py"].replace("measure(run)", "measure(run, reads={'method': 'baseline'})")
     assert keys({"experiment.py": reads, "arms/baseline.py": "z"})[1] != keys({"experiment.py": reads})[1]
+    elsewhere = ScriptedExecutor()
+    elsewhere.ground = "another machine, or another folder that code may read"
+    for other in (replace(bench, network=True), replace(bench, executor=elsewhere)):
+        assert not set(keys_of(both, base, arms=("baseline", "method"), bench=other, view=view).values()) & set(known)
 
 
 def test_a_plain_script_has_no_cells() -> None:
