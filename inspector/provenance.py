@@ -23,6 +23,7 @@ from record.claims.differences import Difference
 from record.claims.means import Claim, winner
 from record.fold.state import RunState
 from record.folder import RunFolder
+from record.nouns.cells import place_of
 from record.nouns.frozen import Frozen
 from record.nouns.hypotheses import Decision
 from record.nouns.nodes import Node
@@ -175,8 +176,9 @@ def _files_of(node: Node, folder: RunFolder, claim: Claim) -> Iterator[FileOf]:
     """The predictions behind a value, or what the code wrote; then its source."""
     last = node.attempts[-1]
     place = str(folder.attempt(node.id, last.number).relative_to(folder.root))
-    of_cell = f"test_metric__{claim.dataset}__{claim.condition.replace('@', '__')}.json"
-    if claim.split == "test" and of_cell in last.sealed:
+    places = place_of(claim.dataset, claim.condition), f"{claim.dataset}__{claim.condition.replace('@', '__')}"
+    of_cell = next((name for one in places if (name := f"test_metric__{one}.json") in last.sealed), "")
+    if claim.split == "test" and of_cell:
         yield _file(folder.root, f"{place}/sealed/{of_cell}", last.sealed[of_cell], "test metric, sealed with its cell")
     elif claim.grade == "logged":
         yield _file(folder.root, f"{place}/measurements.jsonl", last.curves_sha256 or "", "values that the code logged")

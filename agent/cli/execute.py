@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -28,6 +29,9 @@ from record.nouns.frozen import Scalar
 from sandbox.isolation.probe import describe_isolation
 from sandbox.job import Outcome
 from sandbox.single_file import run_file
+
+_CELL = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(@[A-Za-z0-9][A-Za-z0-9_.-]*)?")
+"""As plans name arms and levels."""
 
 
 def execute(asked: Execute) -> int:
@@ -98,9 +102,10 @@ def _words(text: str) -> list[str]:
 
 def _condition(text: str) -> tuple[str, str]:
     """Arm and level. Raises `WrongUse`."""
-    arm, at, level = text.partition("@")
-    if not arm or (at and not level):
-        raise WrongUse(f"--cells {text!r} is no cell: write arm, or arm@level")
+    if not _CELL.fullmatch(text):
+        raise WrongUse(f"--cells {text!r} is no cell: write arm, or arm@level, with letters, digits, _ and - (in "
+                       "levels also .)")
+    arm, _, level = text.partition("@")
     return arm, level
 
 

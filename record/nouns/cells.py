@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -30,17 +32,28 @@ class Cell(Frozen):
     @property
     def place(self) -> str:
         """Where it stands in the study, as the names of its arrays and artifacts end: `digits__method__noise20`."""
-        return "__".join((self.dataset, self.arm, *([self.level] if self.level else [])))
+        return place_of(self.dataset, self.condition)
 
     @property
     def name(self) -> str:
         """What tells it from the other cells of a node, as a file may be named: its place, and the trial if any."""
-        return "__".join((self.place, *([f"t{self.trial}"] if self.trial else []),
-                          *([f"r{self.share:g}".replace(".", "_")] if self.share < 1 else [])))
+        if not self.trial and self.share == 1:
+            return self.place
+        return "__".join((self.place, *([] if self.level else [""]), *([f"t{self.trial}"] if self.trial else []),
+                          *([f"r{self.share!r}".replace(".", "_")] if self.share < 1 else [])))
 
     def __str__(self) -> str:
         trial = f", trial {self.trial}" if self.trial else ""
         return f"{self.condition} on {self.dataset}{trial}" + (f" at {self.share:g}" if self.share < 1 else "")
+
+
+def place_of(dataset: str, condition: str) -> str:
+    """`Cell.place` of a condition, `arm` or `arm@level`; no two have the same. `lab` makes it likewise in cells."""
+    parts = [dataset, *condition.split("@")]
+    joined = "__".join(parts)
+    if not any("__" in part for part in parts):
+        return joined
+    return f"{joined}__{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:8]}"
 
 
 class Training(Frozen):

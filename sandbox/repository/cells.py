@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from record.nouns.cells import Cell
+from record.nouns.cells import Cell, place_of
 from record.nouns.data import LARGEST, Measurement
 from record.nouns.nodes import Failure
 from record.repository_source import OUT, arm_in, code_in, command_line
@@ -194,7 +194,7 @@ def _told(failure: Failure | None, hidden: Hidden) -> Failure | None:
 
 def _sealed(folder: Path, found: Measurement, value: float) -> dict[str, str]:
     content = found.model_copy(update={"split": "test", "value": value}).model_dump_json().encode()
-    name = f"{TEST}__{found.dataset}__{found.condition.replace('@', '__')}.json"
+    name = f"{TEST}__{place_of(found.dataset, found.condition)}.json"
     (folder / "sealed").mkdir()
     write_whole(folder, f"sealed/{name}", content)
     return {name: hashlib.sha256(content).hexdigest()}

@@ -313,6 +313,20 @@ def test_exec_runs_a_file_as_a_node_would(place: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.slow
+def test_exec_keeps_apart_cells_whose_names_join_to_the_same_text(
+    place: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    (place / "grid.py").write_text(
+        "import lab\n\ndef run(cell):\n    value = 1.0 if cell.arm == 'adam' else 2.0\n    lab.save('x', [value])\n"
+        "    lab.result('value', value)\n\nlab.measure(run)\n")
+    assert main(["exec", "grid.py", "--cells", "adam@wd__1,adam__wd@1", "--on", "digits", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["condition"], one["value"]) for one in found["measurements"]] == [
+        ("adam@wd__1", 1.0), ("adam__wd@1", 2.0)]
+    assert len(found["arrays"]) == len(set(found["arrays"].values())) == 2, "an array of each, and not one for both"
+
+
+@pytest.mark.slow
 def test_exec_measures_the_cells_that_are_named(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "grid.py").write_text(
         "import importlib\nimport lab\n\ndef run(cell):\n    arm = importlib.import_module('arms.' + cell.arm)\n"
@@ -331,6 +345,7 @@ def test_exec_measures_the_cells_that_are_named(place: Path, capsys: pytest.Capt
             (["grid.py"], "grid.py measures cells (lab.measure): name some of them, as in --cells"),
             (["grid.py", "--cells", "a"], "--cells and --on belong together"),
             (["grid.py", "--cells", "a@", "--on", "digits"], "write arm, or arm@level"),
+            (["grid.py", "--cells", "../a", "--on", "digits"], "'../a' is no cell"),
             (["grid.py", "--cells", "a", "--on", "digits", "--setting", "more"], "'more' is not NAME=VALUE"),
             (["sizes.txt", "--setting", "more=1"], "belong together"),
             (["grid.py", "--cells", "a", "--on", "nowhere"], "there is no dataset 'nowhere' (--on)"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from record.branching import copy_run
 from record.cells import all_cells, cells_of, counts_of, totals_of
@@ -12,12 +14,32 @@ from record.events.searching import CellExecuted, Decided, Executed, Judged
 from record.fold.apply import fold
 from record.folder import RunFolder, sha256
 from record.manifest import manifest
-from record.nouns.cells import CellLine
+from record.nouns.cells import Cell, CellLine, place_of
 from record.nouns.decisions import Expand
 from record.nouns.nodes import Attempt
 from record.reading import RecordError
 from tests.inspector.celled import cell, celled, line, owe, ran
 from tests.inspector.story import Story, told
+
+_PART = st.text("at1_", min_size=1, max_size=6)
+_CELLS = st.builds(
+    Cell, dataset=_PART.map("d{}".format), arm=_PART.map("a{}".format),
+    level=st.one_of(st.just(""), _PART.map("1{}".format), st.sampled_from(["t1", "t12", "r0_5", "r0.5"])),
+    trial=st.sampled_from([0, 1, 12]), share=st.sampled_from([0.5, 1.0]), seed=st.just(0))
+
+
+@given(st.lists(_CELLS, unique=True, min_size=2, max_size=40))
+def test_no_two_cells_have_one_name(cells: list[Cell]) -> None:
+    by_name = {cell.name: cell for cell in cells}
+    assert len(by_name) == len(cells)
+    assert len({cell.place for cell in cells}) == len({(cell.dataset, cell.arm, cell.level) for cell in cells})
+
+
+def test_places_of_plain_names_are_as_they_always_were() -> None:
+    assert Cell(dataset="digits", arm="adam", level="wd_1").place == "digits__adam__wd_1"
+    assert Cell(dataset="digits", arm="adam_").name == place_of("digits", "adam_") == "digits__adam_"
+    one, other = Cell(dataset="d", arm="adam", level="wd__1"), Cell(dataset="d", arm="adam__wd", level="1")
+    assert one.place != other.place and one.place.startswith("d__adam__wd__1__")
 
 
 def test_each_cell_in_the_order_owed_with_what_became_of_it() -> None:

@@ -24,6 +24,7 @@ import pandas
 import pytest
 import scipy.sparse  # pyright: ignore[reportMissingTypeStubs]
 
+from record.nouns.cells import Cell
 from sandbox.datasets import BUNDLED
 from sandbox.isolation.mounts import KERNEL_SIDE
 from tests.sandbox.conftest import Store
@@ -276,3 +277,9 @@ def test_outside_of_a_kernel_lab_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_every_bundled_loader_is_replaced() -> None:
     assert {one.source.removeprefix("sklearn:"): one.name for one in BUNDLED} == lab._data.LOADERS
+
+
+@pytest.mark.parametrize(("arm", "level"), [
+    ("adam", ""), ("adam", "wd_1"), ("adam", "wd__1"), ("adam__wd", "1"), ("adam__wd", ""), ("a_", "1")])
+def test_a_cell_names_its_files_by_the_place_that_the_host_knows(arm: str, level: str) -> None:
+    assert lab._job.Cell("digits", arm, level).name == Cell(dataset="digits", arm=arm, level=level).place

@@ -6,6 +6,7 @@ The same file with the same `lab.seed` computes the same numbers.
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 import random
@@ -54,8 +55,12 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What the names of its arrays and artifacts end in, the same for every setting."""
-        return "__".join((self.dataset, self.arm, *([self.level] if self.level else [])))
+        """What the names of its arrays and artifacts end in, the same for every setting (`Cell.place` of the host)."""
+        parts = [self.dataset, *self.condition.split("@")]
+        joined = "__".join(parts)
+        if not any("__" in part for part in parts):
+            return joined
+        return f"{joined}__{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:8]}"
 
     def __str__(self) -> str:
         return f"{self.condition} on {self.dataset}"
