@@ -121,7 +121,7 @@ def disagreements(entry: Entry, work: Work) -> tuple[str, ...]:
     if why := disagreement(entry.fields["author"], work.authors, known_cut=work.cut):
         found.append(why)
     year = entry.plain("year")
-    if not year.isdigit() or int(year) not in work.years:
+    if not year.isdecimal() or int(year) not in work.years:
         found.append(f"the year is {year!r}, {work.source} lists {', '.join(map(str, work.years)) or 'none'}")
     return tuple(found)
 

@@ -10,11 +10,8 @@ Not guaranteed: that a question asks what its row shows. Code can have its own g
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -26,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from record.exchanges import LISTED
 from record.nouns.data import Grade
 from record.nouns.subjects import Exchange
+from sandbox.answers import CUT, reader
 from sandbox.errors import SubmissionRefused
 from sandbox.scoring import INDEX, Submission, columns_of, read_index, truth_of
 from sandbox.subjects import Session
@@ -37,9 +35,6 @@ _REPEATED = 0.05
 """Share of rows whose question may be another row's too: data have rows that are equal."""
 _CITED_BYTES = 32 * 2**20
 """Of a file of ids, each of which becomes an object of ours."""
-_NUMBER = re.compile(r"[-+]?(?:\d[\d,]*)?\.?\d+(?:[eE][-+]?\d+)?")
-_LETTER = re.compile(r"(?<![A-Za-z])([A-Z])(?![A-Za-z])")
-Reader = Callable[[str], float | None]
 
 
 class _Cited(BaseModel):
@@ -95,7 +90,7 @@ def _made(
     read = reader(one.read, classes, columns_of(labels, one.dataset, one.split)[0])
     answers = _answers(one, [*cited.ids, *cited.agreement.values()], session)
     grade = _grade(answers)
-    rows = [[read(draw.text) for draw in draws] for draws in answers]
+    rows = [[read(draw.text + CUT * (draw.finish == "length")) for draw in draws] for draws in answers]
     told: list[str] = []
     if grade is not None:
         told.append(f"{one.where}: many rows cite answers to the same question, so what it gives is {grade}")
@@ -148,54 +143,6 @@ def _grade(answers: Sequence[Sequence[Exchange]]) -> Grade | None:
     asked = Counter(question for draws in answers for question in {draw.id.partition("-")[0] for draw in draws})
     shared = sum(any(asked[draw.id.partition("-")[0]] > 1 for draw in draws) for draws in answers)
     return "unattributed" if shared > _REPEATED * len(answers) else None
-
-
-def reader(read: str, classes: int, names: Sequence[str]) -> Reader:
-    """Reads an answer: the number of a class, or a number; None where it has none. Raises `SubmissionRefused`."""
-    how, _, field = read.partition(":")
-    if how == "json" and field:
-        inner = reader("label" if classes else "number", classes, names)
-
-        def from_json(text: str) -> float | None:
-            with suppress(ValueError, RecursionError):
-                found: Any = json.loads(text[text.index("{"):text.rindex("}") + 1])
-                if isinstance(found, dict) and isinstance(found.get(field), str | int | float):  # pyright: ignore[reportUnknownMemberType]
-                    return inner(str(found[field]))  # pyright: ignore[reportUnknownArgumentType]
-            return None
-
-        return from_json
-    if how == "number":
-        return _number if not classes else lambda text: _class(_number(text), classes)
-    if how == "letter" and classes:
-        return lambda text: _class(next((ord(one) - 65.0 for one in reversed(_LETTER.findall(text))), None), classes)
-    if how == "label" and classes:
-        return lambda text: _label(text, classes, names)
-    raise SubmissionRefused(f"read={read!r} does not go with {'classes' if classes else 'numbers'}")
-
-
-def _number(text: str) -> float | None:
-    """The last number."""
-    for found in reversed(_NUMBER.findall(text)):
-        with suppress(ValueError):
-            value = float(found.replace(",", ""))
-            return value if abs(value) < 1e100 else None
-    return None
-
-
-def _class(value: float | None, classes: int) -> float | None:
-    return value if value is not None and value == int(value) and 0 <= value < classes else None
-
-
-def _label(text: str, classes: int, names: Sequence[str]) -> float | None:
-    """The one class that an answer names; a number where classes have no names, or it is all that the answer says."""
-    plain = text.strip().strip(".\"'`*").casefold()
-    known = {name.casefold(): float(number) for number, name in enumerate(names)}
-    if plain in known:
-        return known[plain]
-    named = {value for name, value in known.items() if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", plain)}
-    if named:
-        return named.pop() if len(named) == 1 else None
-    return _class(_number(plain), classes) if not names or _NUMBER.fullmatch(plain) else None
 
 
 def _mean(draws: Sequence[float | None]) -> float | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager, suppress
@@ -76,7 +77,7 @@ class Session:
     def cited(self, exchange: str) -> Exchange | None:
         """An exchange of this execution by its id; None where it is none of its own."""
         digest, _, ordinal = exchange.rpartition("-")
-        if not ordinal.isdigit() or int(ordinal) >= self._drawn.get(digest, 0):
+        if not re.fullmatch("[0-9]{1,9}", ordinal) or int(ordinal) >= self._drawn.get(digest, 0):
             return None
         return self.subjects.find(self.key, exchange)
 

@@ -65,7 +65,7 @@ def value_at(plan: DataPlan, path: str) -> Any:
             at = cast("dict[str, Any]", at)[field or item]
         elif not isinstance(at, tuple) or not item:
             raise LookupError(path)
-        elif item.isdigit():
+        elif item.isdecimal():
             at = cast("tuple[Any, ...]", at)[int(item)]
         else:
             at = {one.get("name") or one.get("id"): one for one in cast("tuple[dict[str, Any], ...]", at)}[item]

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,13 +20,12 @@ from models.subjects import SubjectModels
 from record.exchanges import LISTED, Exchanges, SubjectDown, differing, spent_in
 from record.nouns.cells import Cell
 from record.nouns.data import Measurement
-from sandbox.citing import reader
 from sandbox.data.spec import spec_of
 from sandbox.datasets import materialise, registry
-from sandbox.errors import SubmissionRefused
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome
 from sandbox.scoring import score_sealed
+from sandbox.subjects import Session
 from tests.sandbox.conftest import SETTINGS
 
 
@@ -235,28 +234,8 @@ async def test_no_shared_value_is_built_of_answers(place: Place) -> None:
     assert outcome.failure is not None and "while a shared value is built" in outcome.failure.message
 
 
-NAMES = ("cat", "dog", "very big dog")
-
-
-@pytest.mark.parametrize(("read", "text", "value"), [
-    ("label", "dog", 1), ("label", " **Dog.**", 1), ("label", "It is a cat", 0), ("label", "a cat or a dog", None),
-    ("label", "concatenate", None), ("label", "2", 2), ("label", "I have 2", None), ("label", "7", None),
-    ("letter", "The answer is (B).", 1), ("letter", "C", 2), ("letter", "Z", None), ("letter", "Because", None),
-    ("number", "first 5, then 1.", 1), ("number", "-1", None), ("number", "1.5", None),
-    ("json:kind", 'So: {"kind": "dog", "why": "cat"}', 1), ("json:kind", '{"kind": 2}', 2),
-    ("json:kind", '{"kind": ["dog"]}', None), ("json:kind", "{" * 10**5, None), ("json:kind", "[1]", None)])
-def test_how_answers_are_read(read: str, text: str, value: float | None) -> None:
-    assert reader(read, 3, NAMES)(text) == value
-
-
-@pytest.mark.parametrize(("read", "text", "value"), [
-    ("number", "about 1,234.5 metres", 1234.5), ("number", "none", None), ("number", "1e400", None),
-    ("number", "1e3", 1000), ("json:n", '{"n": 2.5}', 2.5), ("json:n", '{"n": null}', None)])
-def test_how_numbers_are_read(read: str, text: str, value: float | None) -> None:
-    assert reader(read, 0, ())(text) == value
-
-
-@pytest.mark.parametrize("read", ["", "verse", "json:", "label", "letter"])
-def test_a_way_to_read_that_does_not_go_is_refused(read: str) -> None:
-    with pytest.raises(SubmissionRefused, match="does not go with numbers"):
-        reader(read, 0, ())
+@pytest.mark.parametrize("exchange", ["a-²", "a-٣", "a-10", "a-", "a", "-1", "a--1", "a-1_0", "a-" + "9" * 5000, "b-0"])
+def test_a_citation_that_is_none_is_the_code_s_fault(exchange: str) -> None:
+    session = Session(cast("Any", None), "key", ())
+    session._drawn["a"] = 10  # pyright: ignore[reportPrivateUsage]
+    assert session.cited(exchange) is None
