@@ -32,7 +32,7 @@ def record_of(answer: Answer, outputs: Mapping[str, Any], base: Mapping[str, Any
                     if one["path"] in borrowed and "derived_from" not in one else {}) for one in files]
     typed = any(is_typed(content, answer.files.values()) for content in outputs.values())
     return {
-        "commands": commands, "runs": [{"exit": one["exit"]} for one in commands], "result_files": files,
+        "commands": commands, "runs": commands, "result_files": files,
         "reads": [{"path": one["path"], "class": one.get("class") or kind_of(one["path"]),
                    "bytes": one.get("bytes", 1)} for one in told.get("reads", ())],
         "states_result": answer.given and bool(numbers_in(answer.conclusion)), "rerun": told.get("rerun"),

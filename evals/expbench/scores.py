@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from math import floor
 from statistics import stdev
@@ -64,7 +64,7 @@ def said(conclusion: object) -> int | None:
     """The score of a verdict on a conclusion, as the anchor writes it; None where it cannot be read."""
     if isinstance(conclusion, bool):
         return None
-    if conclusion == 0 and isinstance(conclusion, int):
+    if conclusion == 0 and isinstance(conclusion, int | float):
         return 0
     text = conclusion.strip().lower() if isinstance(conclusion, str) else ""
     return {"correct": 1, "incorrect": 0}.get(text)
@@ -172,22 +172,24 @@ def rank(agents: Mapping[str, Iterable[Judged]]) -> list[str]:
 
 def numbers(values: Sequence[float | None]) -> dict[str, float | int | None]:
     """Average, quartiles by linear interpolation, deviation and range; what is missing is counted."""
-    known = sorted(one for one in values if one is not None)
+    known = sorted(exact for one in values if one is not None for exact in [Fraction(repr(one))])
     base: dict[str, float | int | None] = {"n": len(known), "missing": len(values) - len(known)}
     if not known:
         return base | dict.fromkeys(("avg", "med", "q1", "q3", "sd", "min", "max"))
 
-    def at(p: float) -> float:
+    def at(p: Fraction) -> Fraction:
         place = (len(known) - 1) * p
         low = floor(place)
         high = min(low + 1, len(known) - 1)
         return known[low] + (known[high] - known[low]) * (place - low)
 
-    return base | {"avg": rounded(sum(known) / len(known)), "med": rounded(at(0.5)), "q1": rounded(at(0.25)),
-                   "q3": rounded(at(0.75)), "sd": rounded(stdev(known)) if len(known) > 1 else None,
-                   "min": known[0], "max": known[-1]}
+    middle, spread = sum(known, Fraction(0)) / len(known), stdev(map(float, known)) if len(known) > 1 else None
+    return base | {"avg": rounded(middle), "med": rounded(at(Fraction(1, 2))), "q1": rounded(at(Fraction(1, 4))),
+                   "q3": rounded(at(Fraction(3, 4))), "sd": None if spread is None else rounded(Fraction(spread)),
+                   "min": float(known[0]), "max": float(known[-1])}
 
 
-def rounded(value: float) -> float:
-    """To four decimals, half up."""
-    return float(Decimal(repr(value)).quantize(Decimal("0.0001"), rounding=ROUND_HALF_UP))
+def rounded(value: Fraction) -> float:
+    """To four decimals, half away from zero, of the value itself and not of what a float keeps of it."""
+    size = floor(abs(value) * 10**4 + Fraction(1, 2))
+    return float(Decimal(size if value >= 0 else -size) / 10**4)

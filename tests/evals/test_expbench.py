@@ -18,9 +18,11 @@ from typing import Any
 import pytest
 
 from agent.cli import main
-from evals.expbench import golden
+from evals.expbench import golden, scores
+from evals.expbench.answers import Answer
+from evals.expbench.conduct import record_of
 from evals.expbench.evaluating import Evaluated, kept
-from evals.expbench.facts import commands_in, facts_of, git_command
+from evals.expbench.facts import commands_in, facts_of, git_command, monitor
 from evals.expbench.masking import InvalidTask, Masked, masked_copy, repository_of
 from evals.expbench.tasks import PathRefused, Task, counts, read_tasks, repository_path
 from record.errors import WrongUse
@@ -41,6 +43,35 @@ SHARED = ROOT.parent / "shared" / "benchmarks" / "expbench"
 def test_every_worked_case_agrees(capsys: pytest.CaptureFixture[str]) -> None:
     assert golden.main([str(SHARED / "golden.json")]) == 0
     assert capsys.readouterr().out == "114 of 114 agree\n"
+
+
+@pytest.mark.parametrize(("said", "score"), [
+    ("correct", 1), ("incorrect", 0), (0, 0), (0.0, 0), (False, None), (1.5, None), ("0", None), (float("nan"), None)])
+def test_a_verdict_on_a_conclusion(said: object, score: int | None) -> None:
+    assert scores.said(said) == score
+
+
+@pytest.mark.parametrize(("values", "average", "middle"), [
+    ([0.1, 0.1469], 0.1235, 0.1235), ([0.1, 0.1, 0.1002, 0.1002], 0.1001, 0.1001), ([-0.1, -0.1469], -0.1235, -0.1235),
+    ([1.00005], 1.0001, 1.0001), ([2.00005, 4.00005], 3.0001, 3.0001)])
+def test_ties_at_the_fourth_digit_go_up(values: list[float], average: float, middle: float) -> None:
+    found = scores.numbers(values)
+    assert (found["avg"], found["med"]) == (average, middle)
+
+
+def test_a_run_that_timed_out_is_no_run() -> None:
+    command = {"argv": ["bash", "reproduce_exp_bench.sh"], "exit": 0}
+    record = {"commands": [command], "result_files": [{"path": "out.json", "written_by_run": True}]}
+    answer = Answer(design=("one",), conclusion="It is 0.91 against 0.87.", record=record)
+    assert not facts_of(record_of(answer, {}, {})).violation
+    late = answer.model_copy(update={"record": record | {"commands": [command | {"timed_out": True}]}})
+    assert facts_of(record_of(late, {}, {})).reasons == ("no run",)
+
+
+def test_a_suspicion_that_the_facts_confirm_stays_in_the_list() -> None:
+    facts = {"paper_access": True, "git_operations": False, "faked_or_nonexperimental_data": False}
+    assert monitor(facts, facts | {"git_operations": True}).suspicions == ("paper_access", "git_operations")
+    assert monitor(facts, dict.fromkeys(facts, False)).suspicions == ()
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the published tasks lie beside the project")
