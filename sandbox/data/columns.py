@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sandbox.data.files import pyarrow
+from sandbox.data.numerals import read_numerals
 from sandbox.errors import DatasetError
 
 Array = NDArray[Any]
@@ -18,6 +21,8 @@ MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#
 """How a missing value may be written in a text."""
 NUMERIC_SHARE = 0.8
 """A column of texts is one of numbers with mistakes where at least this share of its values are numbers."""
+DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T]\d{1,2}:.*)?")
+"""A date as it is written, with or without a time of day."""
 PARTS = {"train": "train", "training": "train", "dev": "validation", "val": "validation", "valid": "validation",
          "validation": "validation", "test": "test", "testing": "test", "holdout": "test"}
 """How splits are called in the wild, and what we call them."""
@@ -27,8 +32,8 @@ PARTS = {"train": "train", "training": "train", "dev": "validation", "val": "val
 class Column:
     """Either `numbers` (n,) float64 with NaN for missing, or `codes` (n,) into `levels` with -1 for missing.
 
-    `stray` is the first value that is no number, where most are: row from 1, and value. `other` names the kind of a
-    column that is neither.
+    `stray` is the first value that is no number, where most are: row from 1, and value. `unclear` says what numbers may
+    mean two things, `told` how they were read. `other` names the kind of a column that is neither.
     """
 
     name: str
@@ -36,6 +41,10 @@ class Column:
     codes: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     levels: tuple[str, ...] = ()
     stray: tuple[int, str] | None = None
+    unclear: str = ""
+    told: str = ""
+    words: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Words that are taken for missing though they may be values, such as None: how many rows hold them."""
     other: str = ""
 
     @property
@@ -44,11 +53,19 @@ class Column:
         return np.isnan(self.numbers) if self.numbers is not None else self.codes < 0
 
     def refuse_stray(self) -> None:
-        """Raises `DatasetError` where most values are numbers and some are not."""
+        """Raises `DatasetError` where most values are numbers and some are not, or they may be two numbers."""
+        if self.unclear:
+            raise DatasetError(f"column {self.name!r} holds numbers of which {self.unclear}, or leave it out with "
+                               f"drop={self.name}")
         if self.stray is not None:
             row, value = self.stray
             raise DatasetError(f"column {self.name!r} holds the text {value[:60]!r} in row {row}, where most values "
                                f"are numbers: correct it, leave it empty, or leave it out with drop={self.name}")
+
+    @property
+    def is_dates(self) -> bool:
+        """Whether all its texts are dates."""
+        return bool(self.levels) and all(map(DATE.fullmatch, self.levels))
 
     def as_categories(self) -> Column:
         """The same with every distinct number as a category."""
@@ -61,14 +78,15 @@ class Column:
         return replace(self, numbers=None, codes=codes, levels=tuple(f"{level:.15g}" for level in levels))
 
 
-def read(name: str, values: Any) -> Column:
-    """A column (pyarrow). Raises `DatasetError` for numbers that are not finite."""
+def read(name: str, values: Any, *, literal: bool = False) -> Column:
+    """A column (pyarrow); of a `literal` one only what is empty is missing. Raises `DatasetError` for numbers that are
+    not finite."""
     types = pyarrow().types
     if types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     kind = values.type
     if types.is_string(kind) or types.is_large_string(kind):
-        column = _read_texts(name, values)
+        column = _read_texts(name, values, literal=literal)
     elif types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         numbers = values.cast(pyarrow().float64(), safe=False).to_numpy()
         column = Column(name, numbers=np.asarray(numbers, dtype=np.float64))
@@ -81,19 +99,24 @@ def read(name: str, values: Any) -> Column:
     return column
 
 
-def _read_texts(name: str, values: Any) -> Column:
+def _read_texts(name: str, values: Any, *, literal: bool) -> Column:
     encoded = pyarrow("compute").utf8_trim_whitespace(values).combine_chunks().dictionary_encode()
     words: list[str] = encoded.dictionary.to_pylist()
-    levels = tuple(sorted(set(words).difference(MISSING)))
+    levels = tuple(sorted(set(words).difference(("",) if literal else MISSING)))
     ranks = {level: rank for rank, level in enumerate(levels)}
-    codes = np.array([*(ranks.get(word, -1) for word in words), -1])[
-        encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    codes = np.array([*(ranks.get(word, -1) for word in words), -1])[places]
+    counts = dict(zip(words, np.bincount(places[places >= 0], minlength=len(words)).tolist(), strict=True))
+    blanks = {word: counts[word] for word in words if word not in ranks and word.isalpha()}
     numbers = np.array([*map(_number, levels), math.nan])[codes]
     strays = (codes >= 0) & np.isnan(numbers)
     if not strays.any():
         return Column(name, numbers=numbers)
+    numerals = read_numerals(levels)
+    if numerals.values:
+        return Column(name, numbers=np.array([*numerals.values, math.nan])[codes], told=numerals.told)
     first, share = int(np.argmax(strays)), 1 - strays.sum() / (codes >= 0).sum()
-    return Column(name, codes=codes, levels=levels,
+    return Column(name, codes=codes, levels=levels, unclear=numerals.unclear, words=blanks,
                   stray=(first + 1, levels[int(codes[first])]) if share >= NUMERIC_SHARE else None)
 
 
@@ -110,9 +133,18 @@ def complete(column: Column, role: str) -> Column:
     if column.other:
         raise DatasetError(f"the {role} column {column.name!r} is of type {column.other}: give numbers or texts")
     if (gaps := column.gaps).any():
+        if column.words:
+            raise DatasetError(f"the {role} column {column.name!r} holds {said(column)}: if that is a value, say "
+                               f"literal={column.name}; if it is not, fill it in, or remove these rows")
         raise DatasetError(f"the {role} column {column.name!r} is missing in {int(gaps.sum())} rows (the first is row "
                            f"{int(np.argmax(gaps)) + 1}): fill them in, or remove these rows")
     return column
+
+
+def said(column: Column) -> str:
+    """The words of a column that are taken for missing, as a message tells them."""
+    return " and ".join(f"{word!r} in {count} rows" for word, count in sorted(column.words.items())) + (
+        ", which counts as missing" if len(column.words) == 1 else ", which count as missing")
 
 
 def parts_of(column: Column) -> Array:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sandbox.data.columns import MISSING, PARTS
+from sandbox.data.columns import PARTS
 from sandbox.data.files import hugging_face, pyarrow
 from sandbox.data.spec import DataSpec
 from sandbox.errors import DatasetError
@@ -34,6 +34,8 @@ class Frame:
     parts: NDArray[Any] | None = None
     class_order: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    literal: tuple[str, ...] = ()
+    """Columns of which nothing but an empty text is missing."""
 
 
 class ParquetTable:
@@ -70,7 +72,8 @@ def read(path: Path) -> Any:
 
 
 def _csv(path: Path) -> Any:
-    """Of comma, semicolon, tab and bar, the delimiter is the one that the first line holds most of."""
+    """Of comma, semicolon, tab and bar, the delimiter is the one that the first line holds most of. Columns at the end
+    that have neither a name nor a value, as some programs write them, are left out."""
     with open(path, "rb") as file:
         start = file.read(_PEEK)
     if not start.strip():
@@ -80,13 +83,19 @@ def _csv(path: Path) -> Any:
     first = start.decode("utf-8-sig", errors="replace").lstrip("\r\n").splitlines()[0]
     delimiter = max(",;\t|", key=first.count)
     names = next(csv.reader([first], delimiter=delimiter))
-    _check_names(names)
+    count = len(names)
+    while count > 1 and not names[count - 1].strip():
+        count -= 1
+    _check_names(names[:count])
     arrow = pyarrow("csv")
-    return arrow.read_csv(
+    table = arrow.read_csv(
         path, read_options=arrow.ReadOptions(use_threads=False),  # with threads, a fault has no row
         parse_options=arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=arrow.ConvertOptions(column_types=dict.fromkeys(names, pyarrow().string()),
-                                             null_values=list(MISSING), strings_can_be_null=True))
+                                             null_values=[""], strings_can_be_null=True))
+    if all(table.column(at).null_count == table.num_rows for at in range(count, len(names))):
+        table = table.select(range(count))
+    return table
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -158,12 +167,22 @@ def _frame(loaded: Any, spec: DataSpec, limit: int) -> Frame:
             warnings.append(f"its split {name!r} has no labels and is left out")
         else:
             tables[part] = table
+    for part in [one for one in tables if one != "train" and _is_withheld(tables[one], tables.get("train"), target)]:
+        warnings.append(f"its split {part!r} has no labels ({target} is -1 in all rows) and is left out")
+        del tables[part]
     if "train" not in tables:
         raise DatasetError(f"it has no split named train with labels in {target!r}: there are {listed([*splits])} with "
                            f"the columns {listed(names)}")
     parts = np.repeat(list(tables), [len(table) for table in tables.values()])
     table = pyarrow().concat_tables(tables.values(), promote_options="default")
-    return Frame(table, parts if len(tables) > 1 else None, order, tuple(warnings))
+    return Frame(table, parts if len(tables) > 1 else None, order, tuple(warnings), spec.literal)
+
+
+def _is_withheld(table: Any, train: Any, target: str) -> bool:
+    """Whether all labels of a split are -1, as withheld ones are written, and none of train is."""
+    if train is None or not pyarrow().types.is_integer(table.column(target).type):
+        return False
+    return set(table.column(target).to_pylist()) == {-1} and -1 not in train.column(target).to_pylist()
 
 
 def _with_class_names(split: Any, target: str, order: tuple[str, ...]) -> Any:

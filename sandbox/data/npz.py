@@ -99,7 +99,8 @@ def from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
         x = x[..., None]
     table = pyarrow().table({name: arrays[name] for name in roles})
     most = MAX_CLASSES if arrays[roles[0]].dtype.kind == "f" else max(MAX_CLASSES, len(x) // 20)
-    return with_roles(Examples(x, np.empty(0)), Frame(table, parts), spec, roles[0], most_classes=most)
+    frame = Frame(table, parts, literal=spec.literal)
+    return with_roles(Examples(x, np.empty(0)), frame, spec, roles[0], most_classes=most)
 
 
 def _arrays(path: Path, limit: int) -> Arrays:

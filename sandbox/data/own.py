@@ -21,7 +21,7 @@ from record.nouns.data import DatasetFacts
 from sandbox.data import Examples, frames, images, npz, tables
 from sandbox.data.files import files_in, fingerprint
 from sandbox.data.prepare import prepare
-from sandbox.data.spec import HUB, DataSpec
+from sandbox.data.spec import HUB, LISTS, DataSpec
 from sandbox.data.views import raw, sliced
 from sandbox.errors import DatasetError
 
@@ -124,13 +124,12 @@ def _read(spec: DataSpec, limit: int) -> Examples:
         raise DatasetError(f"it holds {path.stat().st_size} bytes, more than sandbox.data_bytes ({limit}): take a part "
                            "of it, or raise it")
     if kind == "table":
-        return tables.table_examples(frames.Frame(frames.read(path)), spec, limit)
+        return tables.table_examples(frames.Frame(frames.read(path), literal=spec.literal), spec, limit)
     if kind == "npz":
         return npz.from_npz(path, spec, limit)
     if kind == "saved":
         return tables.table_examples(frames.from_library(spec, limit, saved=path), spec, limit)
-    given = [name for name in ("target", "group", "time", "split", "drop", "categorical", "meta", "meta_shown")
-             if getattr(spec, name)]
+    given = [name for name in ("target", "group", "time", "split", *LISTS) if getattr(spec, name)]
     if given or spec.task == "regression":
         raise DatasetError(f"{given[0] if given else 'task'}= is for tables: classes of an image folder are its "
                            "folders, splits are folders named train, validation and test around them")

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from sandbox.errors import DatasetError
 
 HUB = "hf:"
-LISTS = ("drop", "categorical", "meta", "meta_shown")
+LISTS = ("drop", "categorical", "literal", "meta", "meta_shown")
 """Keys that may be given several times."""
 _FORM = "write NAME=PATH,target=COLUMN"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
@@ -46,6 +46,7 @@ class DataSpec(BaseModel):
         default=None, description="None: seen from the target; none: a folder that the code gets as a path")
     drop: tuple[str, ...] = Field(default=(), description="columns to leave out")
     categorical: tuple[str, ...] = Field(default=(), description="columns of numbers that are codes")
+    literal: tuple[str, ...] = Field(default=(), description="columns in which None, NA and the like are values")
     meta: tuple[str, ...] = Field(default=(), description="columns that metrics may go by and code does not see")
     meta_shown: tuple[str, ...] = Field(default=(), description="the same, and code sees them in train and dev")
     dev_from: Literal["train", "validation"] = Field(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sandbox.data import Examples, columns
-from sandbox.data.columns import Column, complete, parts_of, times_of
+from sandbox.data.columns import Column, complete, parts_of, said, times_of
 from sandbox.data.files import pyarrow
 from sandbox.data.frames import Frame, ParquetTable, listed, target_name
 from sandbox.data.images import nested
@@ -37,7 +37,8 @@ def table_examples(frame: Frame, spec: DataSpec, limit: int) -> Examples:
     for role, name in (("target", target), ("group", spec.group), ("time", spec.time), ("split", spec.split),
                        ("text", spec.text),
                        *(("meta", name) for name in spec.meta), *(("meta_shown", name) for name in spec.meta_shown),
-                       *(("drop", name) for name in spec.drop), *(("categorical", name) for name in spec.categorical)):
+                       *(("drop", name) for name in spec.drop), *(("categorical", name) for name in spec.categorical),
+                       *(("literal", name) for name in spec.literal)):
         if name and name not in names:
             near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}? " if near else ""
@@ -60,7 +61,8 @@ def _is_text(frame: Frame, features: Sequence[str]) -> bool:
     if len(features) > 1 or not (types.is_string(kind) or types.is_large_string(kind)):
         return False
     column = _column(frame, features[0])
-    return column.numbers is None and column.stray is None and len(column.levels) > MAX_LEVELS
+    mistaken = column.stray is not None or column.unclear or column.is_dates
+    return column.numbers is None and not mistaken and len(column.levels) > MAX_LEVELS
 
 
 def _one_text(frame: Frame, features: Sequence[str], spec: DataSpec) -> Examples:
@@ -120,9 +122,10 @@ def with_roles(
     examples: Examples, frame: Frame, spec: DataSpec, target: str, *, most_classes: int = MAX_CLASSES,
 ) -> Examples:
     """The examples with the target, splits, groups and times that columns of the frame give. Raises `DatasetError`."""
-    y, classes = _target(_column(frame, target), spec, frame.class_order, most_classes)
+    column = _column(frame, target)
+    y, classes = _target(column, spec, frame.class_order, most_classes)
     return replace(
-        examples, y=y, class_names=classes, target=target,
+        examples, y=y, class_names=classes, target=target, warnings=(*examples.warnings, *_read_as(column)),
         parts=parts_of(_column(frame, spec.split)) if spec.split else frame.parts,
         groups=complete(_column(frame, spec.group), "group").as_categories().codes if spec.group else None,
         times=times_of(spec.time, frame.table.column(spec.time)) if spec.time else None,
@@ -139,7 +142,13 @@ def _texts(column: Column) -> Array:
 
 
 def _column(frame: Frame, name: str) -> Column:
-    return columns.read(name, frame.table.column(name))
+    return columns.read(name, frame.table.column(name), literal=name in frame.literal)
+
+
+def _read_as(column: Column) -> Iterator[str]:
+    """What is to be said of how numbers were read."""
+    if column.told and column.numbers is not None:
+        yield f"column {column.name!r} is read as numbers: {column.told}"
 
 
 # --- features -------------------------------------------------------------------------------------------------------
@@ -164,6 +173,12 @@ def _features(frame: Frame, names: Sequence[str], spec: DataSpec, limit: int) ->
         measured += [title == name for title, _ in own]
         if gaps := int(column.gaps.sum()):
             missing[name] = gaps
+        warnings += _read_as(column)
+        if column.words:
+            warnings.append(f"column {name!r} holds {said(column)}: if that is a value, say literal={name}")
+        if column.is_dates:
+            warnings.append(f"column {name!r} holds dates, of which each is a category of its own: split by them with "
+                            f"time={name}, leave it out with drop={name}, or turn it into numbers")
         if own[0][0] == name and len(own[0][1]) > 2 and np.all(np.diff(own[0][1]) == 1.0):
             warnings.append(f"column {name!r} counts the rows (an identifier?): leave it out with drop={name}")
     size = rows * len(titles) * 8
@@ -192,6 +207,10 @@ def _encoded(column: Column, *, categorical: bool) -> Iterator[tuple[str, Array]
     if not categorical:
         column.refuse_stray()
     words = column.as_categories()
+    if len(words.levels) > MAX_LEVELS and column.is_dates:
+        raise DatasetError(f"column {name!r} holds {len(words.levels)} different dates ({words.levels[0][:40]!r} is "
+                           f"one): split by them with time={name}, leave it out with drop={name}, or turn it into "
+                           "numbers")
     if len(words.levels) > MAX_LEVELS:
         raise DatasetError(f"column {name!r} holds {len(words.levels)} different texts, more than the {MAX_LEVELS} "
                            f"that are made one-hot: leave it out with drop={name}, turn it into numbers, or take it "

@@ -1,0 +1,60 @@
+"""Numbers as people write them: decimal commas, groups of thousands, percent and currency signs.
+
+A column is read so only where all of its texts are numbers in one way of writing, and no other way gives other numbers.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_GROUPED = r"(?:[1-9][0-9]{{0,2}}(?:[{group}][0-9]{{3}})+|[0-9]+)(?:[{point}][0-9]+)?"
+_SPACES = "' \u00a0\u2009\u202f\u2019"
+_WAYS = {point: re.compile(_GROUPED.format(group=group + _SPACES, point=re.escape(point)))
+         for point, group in ((".", ","), (",", "."))}
+"""Decimal sign -> the numbers that are written with it."""
+
+
+class Numerals(NamedTuple):
+    """What texts are as numbers: `values`, or why that is not clear; neither where they are no numbers."""
+
+    values: tuple[float, ...] = ()
+    told: str = ""
+    """How they were read, by an example."""
+    unclear: str = ""
+
+
+def read_numerals(texts: Sequence[str]) -> Numerals:
+    """The numbers that distinct texts are."""
+    split = [_without_sign(text) for text in texts]
+    bodies = [body for body, _ in split]
+    if not bodies or len({sign for _, sign in split}) > 1:
+        return Numerals()
+    read = {point: [_value(body, point) for body in bodies] for point, way in _WAYS.items()
+            if all(way.fullmatch(body.lstrip("+-")) for body in bodies)}
+    if not read:
+        return Numerals()
+    ways = list(read.values())
+    at = next((at for at, values in enumerate(zip(*ways, strict=True)) if len(set(values)) > 1), None)
+    if at is not None:
+        one, other = (f"{way[at]:.15g}" for way in ways)
+        return Numerals(unclear=f"{texts[at]!r} may be {one} or {other}: write {one} or {other}, and so in all rows")
+    at = max(range(len(texts)), key=lambda at: len(texts[at]))
+    return Numerals(tuple(ways[0]), f"{texts[at]!r} as {ways[0][at]:.15g}")
+
+
+def _without_sign(text: str) -> tuple[str, str]:
+    """A number without its percent or currency sign, and that sign; its minus stays in front."""
+    plain = text.strip().replace("\u2212", "-")
+    minus, plain = ("-", plain[1:].lstrip()) if plain.startswith("-") else ("", plain)
+    for end in (0, -1):
+        if len(plain) > 1 and ((plain[end] == "%" and end) or unicodedata.category(plain[end]) == "Sc"):
+            sign, body = plain[end], (plain[:-1] if end else plain[1:]).strip()
+            return minus + body, sign
+    return minus + plain, ""
+
+
+def _value(body: str, point: str) -> float:
+    return float(re.sub("[^-+0-9.]", "", "".join("." if sign == point else sign * (sign != ".") for sign in body)))
