@@ -46,11 +46,27 @@ def dataset_of(repository: Path) -> str:
 def survey(settings: Settings) -> tuple[str, ...]:
     """Warnings on own data before a run, one line each, after reading all of it. Raises `DatasetError`."""
     check_scorers(settings)
+    return tuple(f"data {entry.name!r}: {warning}" for entry in _own(settings) for warning in entry.warnings)
+
+
+def targets(settings: Settings) -> tuple[str, ...]:
+    """How the target of each own dataset is read, a line each. Raises `DatasetError`."""
+    return tuple(f"data {one.name!r}: {_target(one)}" for one in _own(settings) if one.target)
+
+
+def _target(facts: DatasetFacts) -> str:
+    names = ", ".join(facts.class_names[:5]) + (", ..." if len(facts.class_names) > 5 else "")
+    kind = f"{facts.classes} classes ({names})" if facts.classes else "numbers (task=classification makes them classes)"
+    whole = all(name.lstrip("-").isdecimal() for name in facts.class_names) and facts.classes
+    return f"the target {facts.target!r} is read as {kind}" + ("; task=regression makes them numbers" if whole else "")
+
+
+def _own(settings: Settings) -> tuple[DatasetFacts, ...]:
+    """The facts of own data."""
     if not settings.data:
         return ()
     entries = catalogue(registry(settings.data, settings.sandbox.data_bytes), seed=settings.seed)
-    return tuple(f"data {entry.name!r}: {warning}" for entry in entries if isinstance(entry, DatasetFacts)
-                 for warning in entry.warnings)
+    return tuple(entry for entry in entries if isinstance(entry, DatasetFacts))
 
 
 def pinned(settings: Settings) -> Settings:

@@ -15,6 +15,7 @@ from agent.settings import Settings
 from record.errors import WrongUse
 from record.nouns.data import DataPlan
 from record.nouns.idea import Idea
+from record.yaml_text import load_yaml
 from sandbox.hub import HubOffers
 from sandbox.packages.of_run import RunPackages
 from sandbox.scorers import scorers_of
@@ -34,7 +35,7 @@ def read_yaml(path: Path, noun: str) -> Any:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise WrongUse(f"{path} is too large for a {noun} (more than {MOST_BYTES} bytes)")
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return load_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise WrongUse(f"{path} cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:

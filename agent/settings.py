@@ -31,6 +31,7 @@ from models.budget import BudgetSettings
 from models.settings import SHORT_KEYS, ModelSettings, SubjectSettings
 from record.errors import WrongUse
 from record.nouns.frozen import Frozen
+from record.yaml_text import load_yaml
 from sandbox.data.spec import DataSpec, specs_of
 from sandbox.errors import DatasetError
 from sandbox.repository.settings import CodeSettings
@@ -173,7 +174,7 @@ def _with_keys(settings: Settings) -> Settings:
 def read_config(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """The mapping of a YAML file, `${NAME}` and `${NAME:-default}` filled in. Raises `SettingsError`."""
     try:
-        found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found: Any = load_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         why = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise SettingsError(f"cannot read the configuration file {path}: {why}") from None
@@ -204,7 +205,7 @@ def from_assignments(assignments: Iterable[str]) -> dict[str, Any]:
 def typed(text: str, where: str) -> Any:
     """A value as YAML reads it: 4 is a number, true a truth value, [a, b] a list, anything else text."""
     try:
-        return yaml.safe_load(text)
+        return load_yaml(text)
     except yaml.YAMLError:
         raise SettingsError(f"{where}: {text!r} is not a value that YAML can read; put it in quotes") from None
 

@@ -46,8 +46,8 @@ def read_scorer(dataset: str, place: str) -> tuple[Scorer, str]:
         content = Path(file).read_bytes()
         if len(content) > _BYTES:
             raise ValueError(f"it holds {len(content)} bytes, more than {_BYTES}")
-        text = content.decode()
-        return _scorer(dataset, function, parse(text), hashlib.sha256(content).hexdigest()), text
+        text = content.decode("utf-8-sig")
+        return _scorer(dataset, function, parse(text), hashlib.sha256(text.encode()).hexdigest()), text
     except (OSError, ValueError, SyntaxError, RecursionError) as error:
         raise DatasetError(f"scorer of {dataset!r}: cannot use {place}: {error}") from None
 

@@ -88,11 +88,11 @@ async def run_file(
 def _with_neighbours(path: Path) -> dict[str, str]:
     """The file and, over and over, what lies beside it and it needs: path -> text."""
     texts: dict[str, str] = {}
-    of_cells = reads_of(path.read_text(encoding="utf-8")) is not None
+    of_cells = reads_of(path.read_text(encoding="utf-8-sig")) is not None
     waiting = [path, *(sorted((path.parent / "arms").glob("*.py")) if of_cells else ())]
     while waiting:
         file = waiting.pop()
-        texts[file.relative_to(path.parent).as_posix()] = text = file.read_text(encoding="utf-8")
+        texts[file.relative_to(path.parent).as_posix()] = text = file.read_text(encoding="utf-8-sig")
         try:
             nodes = list(ast.walk(parse(text)))
         except (SyntaxError, ValueError):  # the kernel will say it better

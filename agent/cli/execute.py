@@ -19,7 +19,7 @@ from agent.cli.checks import check_isolation
 from agent.cli.commands import Execute
 from agent.cli.edge import DONE, FAILED, say
 from agent.cli.shown import answer, line, table
-from agent.data import sources_of, survey
+from agent.data import sources_of, survey, targets
 from agent.settings import compose
 from agent.settings import seconds as seconds_of
 from inspector.text import duration, plain
@@ -50,8 +50,8 @@ def execute(asked: Execute) -> int:
     settings = compose(config=asked.config, flags=asked.flags)
     check_isolation(settings.sandbox)
     check_subjects(settings)
-    for warning in survey(settings):
-        say(warning)
+    for told in (*survey(settings), *targets(settings)):
+        say(told)
     outcome = asyncio.run(run_file(
         file, timeout=limit, seed=settings.seed, settings=settings.sandbox, sources=sources_of(settings),
         subjects=partial(subjects_of, settings), cells={

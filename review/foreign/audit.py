@@ -183,7 +183,7 @@ def _code_of(report: ForeignAudit, folder: Path) -> dict[str, str]:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > MOST_CODE_BYTES:
             report.left_out.append(f"{name}: a link, or larger than {MOST_CODE_BYTES // 10**6} MB")
             continue
-        text = path.read_text(errors="replace")
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
         files[name] = _cells(text) if path.suffix == ".ipynb" else text
     if len(paths) > MOST_CODE_FILES:
         report.left_out.append(f"{len(paths) - MOST_CODE_FILES} files of code: the first {MOST_CODE_FILES} are read")

@@ -133,7 +133,7 @@ def _text(folder: Path, name: str) -> str:
     if len(data) > FILE_BYTES:
         raise CodeError(f"{path} has more than {FILE_BYTES} bytes: keep data out of it (lab.data), and the code short")
     try:
-        return data.decode()
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise CodeError(f"{path} is not UTF-8: save it as UTF-8") from None
 

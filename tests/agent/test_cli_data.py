@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
-from agent.data import check_unchanged, pinned, sources_of, survey, with_idea
+from agent.data import check_unchanged, pinned, sources_of, survey, targets, with_idea
 from agent.settings import Settings, SettingsError, compose, override
 from record.nouns.idea import Idea
 from record.reading import read_state
@@ -51,6 +51,13 @@ BAD: dict[str, tuple[Callable[[], object], str, str]] = {
                      "a/000.png cannot be read as an image"),
     "no form": (lambda: None, "bad", "data 'bad' is not NAME=PATH"),
     "unknown option": (lambda: None, "bad=x.csv,tagret=good", "there is no option 'tagret'"),
+    "class called None": (
+        lambda: with_rows(lambda i, _: {"good": ("None", "NA", "poor")[i % 3]}), f"bad=bad.csv,{OPTIONS}",
+        "holds 'NA' in 40 rows and 'None' in 40 rows, which count as missing: if that is a value, say literal=good"),
+    "thousands or decimals": (lambda: with_rows(lambda i, _: {"rain": f"{1000 + 37 * i:,}"}), f"bad=bad.csv,{OPTIONS}",
+                              "'1,000' may be 1000 or 1: write 1000 or 1"),
+    "dates": (lambda: with_rows(lambda i, _: {"ph": f"{1 + i % 28}.{1 + i // 28}.2024"}), f"bad=bad.csv,{OPTIONS}",
+              "column 'ph' holds 120 different dates ('1.1.2024' is one): split by them with time=ph"),
     "bundled name": (lambda: None, f"iris=fields.csv,{OPTIONS}", "a bundled dataset has that name"),
 }
 
@@ -123,6 +130,45 @@ def test_a_change_is_noticed_when_a_run_is_resumed(place: Path, capsys: pytest.C
         assert words in err and err.count("\n") == 1 and read_state(run) == before
     (place / "fields.csv").unlink()
     check_unchanged(settings)
+
+
+def test_exec_says_how_a_target_is_read_and_takes_files_with_a_byte_order_mark(
+    place: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = "".join(f"{i * 37 % 101},{i % 7};{'ab'[i % 2]};{'yes' if i % 3 else 'no'};\n" for i in range(90))
+    (place / "german.csv").write_text(f"x;kind;good;\n{rows}", encoding="utf-8-sig")
+    (place / "near.py").write_text("SIZE = 2\n", encoding="utf-8-sig")
+    (place / "try.py").write_text(
+        "import lab\nimport near\nd = lab.data('german')\nprint(d.names, d.class_names, near.SIZE)\n"
+        "lab.submit('german', 'validation', 'none', predictions=[0] * len(d.validation.x))\n", encoding="utf-8-sig")
+    assert main(["exec", "try.py", "--data", "german=german.csv,target=good", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["stdout_tail"] == "('x', 'kind=a', 'kind=b') ('no', 'yes') 2\n"
+    assert "data 'german': column 'x' is read as numbers: '" in shown.err
+    assert "data 'german': the target 'good' is read as 2 classes (no, yes)\n" in shown.err
+
+
+def test_how_each_kind_of_target_is_told(place: Path) -> None:
+    table(place / "more.csv", [row | {"rate": i % 4} for i, row in enumerate(fields())])
+    told = [targets(compose(flags={"data": f"more=more.csv,target={target},drop=farm,drop=day"}, environment={}))
+            for target in ("tons", "rate", "soil")]
+    assert [line.removeprefix("data 'more': the target ") for (line,) in told] == [
+        "'tons' is read as numbers (task=classification makes them classes)",
+        "'rate' is read as 4 classes (0, 1, 2, 3); task=regression makes them numbers",
+        "'soil' is read as 3 classes (clay, loam, sand)"]
+
+
+@pytest.mark.parametrize("words", [["run", "--idea", "idea.json", "--config"], ["exec", "try.py", "--config"]])
+def test_a_key_that_stands_twice_in_a_configuration_is_refused(
+    place: Path, capsys: pytest.CaptureFixture[str], words: list[str],
+) -> None:
+    (place / "try.py").write_text("import lab\n")
+    (place / "run.yaml").write_text("seed: 3\nsearch:\n  num_workers: 1\n  num_workers: 4\n")
+    assert ("cannot read the configuration file run.yaml: the key 'num_workers' stands in line 3 and again in line 4: "
+            "remove one") in refused(capsys, *words, "run.yaml")
+    (place / "plan.yaml").write_text("task: a\ntask: b\n")
+    assert "the key 'task' stands in line 1 and again in line 2" in refused(
+        capsys, "run", "--idea", "idea.json", "--plan", "plan.yaml")
 
 
 def test_exec_serves_own_data(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
