@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ class Entry(Frozen):
     def arxiv(self) -> str:
         """From `eprint`, or from any field where people name arXiv."""
         texts = [self.plain(name) for name in ("note", "journal", "url", "doi", "howpublished", "number")]
-        if self.fields.get("archiveprefix", "arxiv").lower() == "arxiv":
+        if self.fields.get("archiveprefix", self.fields.get("eprinttype", "arxiv")).lower() == "arxiv":
             texts.insert(0, f"arXiv:{self.fields.get('eprint', '').removeprefix('arXiv:')}")
         return next((match for text in texts if (match := arxiv_of(text))), "")
 
@@ -69,7 +69,7 @@ def read_library(path: Path) -> tuple[Entry, ...]:
     try:
         if path.stat().st_size > LARGEST:
             raise LibraryError(f"the library {str(path)!r} holds more than {LARGEST} bytes: give what is to be cited")
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise LibraryError(f"cannot read the library {str(path)!r}: {error}") from error
     return parse(text, str(path))
@@ -87,12 +87,15 @@ def read_own(path: Path) -> tuple[Entry, ...]:
 def parse(text: str, name: str = "library") -> tuple[Entry, ...]:
     """Every entry of a BibTeX text. Raises `LibraryError`, with the line."""
     from bibtexparser.entrypoint import parse_string
-    from bibtexparser.model import DuplicateBlockKeyBlock, DuplicateFieldKeyBlock, ParsingFailedBlock
+    from bibtexparser.model import DuplicateBlockKeyBlock, DuplicateFieldKeyBlock, ParsingFailedBlock, String
+    from bibtexparser.model import Entry as Block
 
     logging.getLogger("bibtexparser").addHandler(logging.NullHandler())  # what it would print is raised below
-    library: Any = parse_string(text)
+    library: Any = parse_string(text, parse_stack=())  # its own resolves a text by its first definition alone
     for block in library.failed_blocks:
         line = int(block.start_line or 0) + 1
+        if isinstance(block, DuplicateBlockKeyBlock) and isinstance(block.ignore_error_block, String):
+            continue
         if isinstance(block, DuplicateBlockKeyBlock):
             raise LibraryError(f"{name}, line {line}: the key {block.key!r} is used twice: rename one of the entries")
         if isinstance(block, DuplicateFieldKeyBlock):
@@ -102,14 +105,73 @@ def parse(text: str, name: str = "library") -> tuple[Entry, ...]:
             raise LibraryError(f"{name}, line {line}: an entry that cannot be read, as a rule for a brace or a comma "
                                "that is missing")
     entries: list[Entry] = []
-    for block in library.entries:
+    texts: dict[str, str] = {}
+    for block in library.blocks:
+        block = getattr(block, "ignore_error_block", block)
+        if isinstance(block, String):  # a later one of a name counts from there on, as for BibTeX
+            texts[block.key.lower()] = _resolved(str(block.value), texts)
+        if not isinstance(block, Block):
+            continue
         line = int(block.start_line or 0) + 1
         if not _KEY.fullmatch(str(block.key)):
             raise LibraryError(f"{name}, line {line}: the key {block.key!r} of an entry is not one word of letters, "
                                "digits and :.+-/")
-        fields = {str(field.key).lower(): " ".join(str(field.value).split()) for field in block.fields}
-        entries.append(Entry(kind=str(block.entry_type).lower(), key=str(block.key), fields=fields, line=line))
-    return tuple(entries)
+        fields = {str(field.key).lower(): _resolved(str(field.value), texts) for field in block.fields}
+        kind = str(block.entry_type).lower()
+        entries.append(Entry(kind=kind, key=str(block.key), fields=_classic(fields), line=line))
+    return _inherited(entries)
+
+
+def _resolved(value: str, texts: Mapping[str, str]) -> str:
+    """A value as it is written in the file, without what encloses it, names of texts replaced: `short # " of 2020"`."""
+    pieces = _pieces(value)
+    return " ".join("".join(piece[1:-1] if piece[:1] in ("{", '"') else texts.get(piece.lower(), piece)
+                            for piece in pieces).split())
+
+
+def _pieces(value: str) -> list[str]:
+    """The parts of a value between `#` that stand in neither braces nor quotes."""
+    pieces, depth, quoted = [""], 0, False
+    for sign in value:
+        depth += (sign == "{") - (sign == "}")
+        quoted ^= sign == '"' and not depth
+        if sign == "#" and not depth and not quoted:
+            pieces.append("")
+        else:
+            pieces[-1] += sign
+    return [piece.strip() for piece in pieces]
+
+
+_YEAR = re.compile(r"\d{4}(?=$|[-/~?%])")
+
+
+def _classic(fields: Mapping[str, str]) -> dict[str, str]:
+    """Fields with what biblatex calls otherwise under BibTeX's names, too."""
+    year = _YEAR.match(fields.get("date", ""))
+    found = {"year": year[0] if year else "", "journal": fields.get("journaltitle", "")}
+    return dict(fields) | {name: value for name, value in found.items() if value and not fields.get(name)}
+
+
+INHERITED = ("booktitle", "editor", "year", "month", "publisher", "organization", "series", "volume", "number",
+             "address")
+"""Fields that an entry has from the one that its `crossref` names; none that identifies that one."""
+
+
+def _inherited(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Entries with what they have from others, without those that are there for that alone: they have no author."""
+    by_key = {one.key.lower(): one for one in entries}
+    parents = {one.key: by_key[key] for one in entries if (key := one.fields.get("crossref", "").lower()) in by_key}
+    used = {parent.key for parent in parents.values() if "author" not in parent.fields}
+    found: list[Entry] = []
+    for one in entries:
+        if parent := parents.get(one.key):
+            given = {name: parent.fields[name] for name in INHERITED if name in parent.fields}
+            title = {"booktitle": parent.fields["title"]} if "title" in parent.fields else {}
+            one = one.model_copy(update={"fields": title | given | {
+                name: value for name, value in one.fields.items() if name != "crossref"}})
+        if one.key not in used:
+            found.append(one)
+    return tuple(found)
 
 
 def as_bibtex(entries: Iterable[Entry], *, without: frozenset[str] = frozenset()) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from agent.cli import main
 from literature import LibraryError
-from literature.library import as_bibtex, entry_of, parse
+from literature.library import Entry, as_bibtex, entry_of, parse
 from literature.lookup import open_literature
 from literature.papers import read_papers, titles_on
 from literature.settings import SOURCES, Credentials
@@ -132,6 +132,19 @@ def test_the_command_verifies_a_library_and_writes_its_records(
     assert [one["outcome"] for one in json.loads(said)["entries"]] == ["verified"] * 2
     code, said = run(str(library), "--set", "literature.sources=[]", capsys=capsys)
     assert code == 5 and "no catalogue is asked" in " ".join(said.split())
+
+
+def test_the_command_takes_years_of_dates_and_of_parents(
+    tmp_path: Path, catalogues: Catalogues, capsys: pytest.CaptureFixture[str],
+) -> None:
+    one, other = TRUE_ENTRIES[:2]
+    parent = Entry(kind="proceedings", key="whole", fields={"title": "All", "year": other.fields["year"]})
+    library = tmp_path / "my.bib"
+    library.write_text("@string{x = {1}}\n@string{x = {2}}\n" + as_bibtex((
+        one.with_fields(year="", date=f"{one.fields['year']}-05-03"), other.with_fields(year="", crossref="whole"),
+        parent)))
+    code, said = run(str(library), "--config", settings_of(catalogues, tmp_path), "--json", capsys=capsys)
+    assert code == 0 and [entry["outcome"] for entry in json.loads(said)["entries"]] == ["verified"] * 2
 
 
 @pytest.mark.parametrize(("text", "sign"), [(None, "cannot read"), ("@misc{a, title={", "line 1")])
