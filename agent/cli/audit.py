@@ -38,7 +38,7 @@ def audit(asked: Audit) -> int:
         except TexError as error:
             raise WrongUse(str(error)) from None
         answer(paper_as_plain(paper), paper_lines(paper), json=asked.json)
-        return FINDINGS if paper.findings else DONE
+        return FINDINGS if paper.findings or paper.missing else DONE
     if results is not None or code is not None:
         raise WrongUse(f"{path} is not a file: --results and --code go with a paper (.md, .tex, .pdf), not with a run")
     events_of(path)  # refused where it is none
@@ -76,10 +76,13 @@ def run_lines(report: AuditReport) -> Iterator[Text]:
 def paper_as_plain(report: ForeignAudit) -> dict[str, Any]:
     """A report as plain values for JSON (see docs/audit.md)."""
     return {
-        "paper": report.paper, "sha256": report.sha256, "findings": report.findings, "standing": report.standing,
+        "paper": report.paper, "sha256": report.sha256, "findings": report.findings + len(report.missing),
+        "standing": report.standing,
         "suspicion": round(report.suspicion, 3), "numbers": report.numbers,
         "counts": report.counts if report.verdicts else {}, "grades": report.graded if report.verdicts else {},
-        "in_reports_only": report.written,
+        "in_reports_only": report.written, "missing": [
+            {"number": one.claim.number.text, "where": one.claim.where, "context": one.claim.context}
+            for one in report.missing],
         "signs": [asdict(one) | {"finding": one.is_finding} for one in report.signs],
         "provenance": {"ran": report.found.ran, "shown_by": report.found.shown_by, "writers": report.found.writers},
         "results": {"files": list(report.result_files), "numbers": report.result_numbers},
@@ -107,6 +110,10 @@ def paper_lines(report: ForeignAudit) -> Iterator[Text | Table]:
                 for one in report.inconsistencies)
     yield from (line(str(finding), "red" if finding.suspect else "yellow", label=f"code, {finding.kind}: ")
                 for finding in report.code)
+    yield from (line(f"{one.claim.where}: {one.claim.number.text} in {one.claim.context[:100]!r}", "red",
+                     label="in no result file: ") for one in report.missing[:MOST_ALIKE])
+    if (more := len(report.missing) - MOST_ALIKE) > 0:
+        yield line(f"and {more} more (--json lists them)", "red", label="in no result file: ")
     yield from (line(f"not read: {left_out}", "dim") for left_out in report.left_out)
     if report.verdicts:
         counts, grades = (", ".join(f"{number} {name}" for name, number in counted.items())
@@ -123,7 +130,9 @@ def paper_lines(report: ForeignAudit) -> Iterator[Text | Table]:
 def _standing(report: ForeignAudit) -> tuple[str, str]:
     """The last line, and its colour."""
     return {
-        "against": (f"findings: {report.findings}; read them before the paper", "red"),
+        "against": (f"findings: {report.findings + len(report.missing)}; read them before the paper", "red"),
+        "missing": (f"findings: {len(report.missing)}, results that are in no result file and do not follow from "
+                    "numbers that are; nothing else speaks against the paper", "red"),
         "not shown": ("there are no findings, and nothing given shows that the numbers were measured", "yellow"),
         "measured": ("there are no findings; the numbers stand where programs that ran put them", "green"),
         "not asked": ("there are no findings; without --results nothing is said of where numbers come from", "green"),

@@ -20,6 +20,7 @@ from review.foreign.grades import Grade, Grader, counted
 from review.foreign.groups import grouped
 from review.foreign.internal import Inconsistency, inconsistencies
 from review.foreign.logs import read_log, read_logs
+from review.foreign.missing import missing_of
 from review.foreign.passages import claims_of, passages_of, sections_of
 from review.foreign.printed import numbers_of
 from review.foreign.provenance import Provenance, reconstruct
@@ -36,7 +37,7 @@ from review.judge.reader import read_paper
 MOST_CODE_FILES, MOST_CODE_BYTES = 500, 1_000_000
 CODE = (".py", ".ipynb", ".sh", ".bash", ".yaml", ".yml", ".toml", ".cfg", ".ini")
 
-Standing = Literal["against", "not shown", "measured", "not asked"]
+Standing = Literal["against", "missing", "not shown", "measured", "not asked"]
 
 
 @dataclass
@@ -51,6 +52,8 @@ class ForeignAudit:
     """One a verdict."""
     doubts: tuple[tuple[str, int], ...] = ()
     """Why numbers that stand somewhere are not taken for measured, and how many."""
+    missing: tuple[Verdict, ...] = ()
+    """Printed results that are in no result file: a fact about the files, which by itself speaks for nothing."""
     settings: tuple[str, ...] = ()
     """What the paper claims of its set-up beside what code sets, a line each."""
     signs: tuple[Sign, ...] = ()
@@ -101,18 +104,24 @@ class ForeignAudit:
         own = score((*self.signs, *self._apart))
         if self.findings:
             return max(own, FINDING)
-        return min(own + (.1 if self.standing == "not shown" else 0), FINDING - .01)
+        return min(own + (.1 if self.verdicts and not self._is_shown else 0), FINDING - .01)
 
     @property
     def standing(self) -> Standing:
-        """What the audit comes to: something speaks against it, nothing shows measurement, or something does."""
+        """What the audit comes to: something speaks against it, results are in no result file, nothing shows
+        measurement, or something does."""
         if self.findings:
             return "against"
         if not self.verdicts:
             return "not asked"
+        return "missing" if self.missing else "measured" if self._is_shown else "not shown"
+
+    @property
+    def _is_shown(self) -> bool:
+        """Whether most of the numbers stand where programs that ran put them."""
         looked_up = [grade for one, grade in zip(self.verdicts, self.grades, strict=True) if one.places]
         shown = sum(grade == "measured" for grade in looked_up)
-        return "measured" if shown and shown >= len(looked_up) / 2 else "not shown"
+        return bool(shown) and shown >= len(looked_up) / 2
 
 
 async def audit_paper(path: Path, *, results: Path | None = None, code: Path | None = None,
@@ -146,6 +155,7 @@ async def audit_paper(path: Path, *, results: Path | None = None, code: Path | N
     said = "\n\n".join(f"# {part.title}\n{part.text}" for part in paper.sections)
     report.signs = signs_of(report.found, paper=said, passages=passages, read=read, groups=groups, reports=dict(
         _reports(results, path)), verdicts=report.verdicts)
+    report.missing = missing_of(report.verdicts, read.series, report.found)
     grader = Grader(report.found, report.signs)
     report.grades = tuple(grader.grade(one) for one in report.verdicts)
     report.doubts = tuple(Counter(grader.why(one) for one, grade in zip(report.verdicts, report.grades, strict=True)

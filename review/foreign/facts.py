@@ -7,10 +7,7 @@ from pathlib import Path
 
 from record.nouns.papers import AuditFacts
 from review.foreign.audit import ForeignAudit, audit_paper
-from review.foreign.provenance import Provenance, provenance_lines
-from review.foreign.signs.evidence import Evidence
-from review.foreign.signs.in_numbers import SETTINGS
-from review.foreign.verdicts import Verdict
+from review.foreign.provenance import provenance_lines
 
 MOST_FINDINGS = 30
 """Of those that a judge is shown."""
@@ -49,17 +46,8 @@ def _told(report: ForeignAudit) -> Iterator[str]:
                f"computed is for you to see), {grades['reported']} elsewhere alone, {grades['neither']} in none")
         for doubt, count in report.doubts[:5]:
             yield f"of these {count} {'stands' if count == 1 else 'stand'} {doubt}"
-        if missing := [f"{one.claim.number.text} ({one.claim.where})" for one in report.verdicts if _is_missed(one,
-                report.found)]:
+        if missing := [f"{one.claim.number.text} ({one.claim.where})" for one in report.missing]:
             yield f"in no result file: {', '.join(missing[:10])}"
     yield from report.settings
     for one in report.signs:
         yield ("" if one.is_finding else "note, ") + f"{one.kind}: {one}"
-
-
-def _is_missed(one: Verdict, found: Provenance) -> bool:
-    """Whether a number would stand in a result file: no size, count or year, and no setting of a table or of code."""
-    number = one.claim.number
-    whole = "." not in number.text and not number.percent and not number.sign.strip("+")
-    typed = one.claim.cell is None and number.value in Evidence(found, "").numbers
-    return one.kind == "unsupported" and not whole and not typed and not SETTINGS.search(one.claim.passage.text)

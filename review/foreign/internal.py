@@ -42,7 +42,7 @@ def inconsistencies(passages: Sequence[Passage], claims: Sequence[Claim], text: 
 _CHANGE = re.compile(
     r"\b(?:improve\w*|change|gain|reduction|decrease|increase|speed-?up|delta)\b|\u0394|\\Delta", re.I)
 _FROM_TO = re.compile(r"\bfrom\b[^.;]{0,30}\bto\b|\bvs\b|\bversus\b|compared (?:to|with)", re.I)
-_TELLS = re.compile(
+TELLS = re.compile(
     r"[\s)]*(?:\w+ )?(?:reduc\w+|improve\w+|increase|decrease|gain|drop|"
     r"lower|higher|faster|slower|speed-?ups?|fewer|less|more|better)\b", re.I)
 
@@ -90,7 +90,7 @@ def _is_change(claim: Claim) -> bool:
     """Whether a percentage or factor is called a change by the word that follows it."""
     number = claim.number
     after = claim.passage.text[number.at + len(number.text):][:40]
-    return (number.percent or number.factor) and bool(_TELLS.match(after))
+    return (number.percent or number.factor) and bool(TELLS.match(after))
 
 
 def gives(a: Printed, b: Printed, change: Printed) -> bool:

@@ -55,11 +55,11 @@ _NOTHING = re.compile(
     r"|verbatim|lstlisting)\*?\}.*?\\end\{\1\*?\}|`[^`\n]*`|https?://\S+|\]\([^()\n]*\)|\barXiv:\S+|\b10\.\d{4,}/\S+",
     re.DOTALL)
 _SCRIPTS = re.compile(r"(?<!10)(?<!10 )\^(?:\{[^{}]*\}|\\?\w)|(?<=[A-Za-z}\])])_(?:\{[^{}]*\}|\w+)")
-_CITED = re.compile(r"\[\d{1,3}(?:\s*[,;\u2013-]\s*\d{1,3})*\]|\\cite\w*(?:\[[^\]]*\])*\{[^{}]*\}")
+CITED = re.compile(r"\[\d{1,3}(?:\s*[,;\u2013-]\s*\d{1,3})*\]|\\cite\w*(?:\[[^\]]*\])*\{[^{}]*\}")
 _LABEL = re.compile(
     r"\b(?:tables?|tab\.|figures?|figs?\.|sections?|sec\.|\u00a7|equations?|eqs?\.|appendix|appendices|algorithms?|alg\."
     r"|chapters?|steps?|phases?|stages?|experiments?|hypothes[ie]s|study|case|tier|levels?|layers?|rq|part|theorems?"
-    r"|lemmas?|definitions?|contributions?|version|seeds?|python|cuda|random_state)\s*:?\s*[#\u2116]?\s*\(?"
+    r"|lemmas?|definitions?|contributions?|pages?|pp?\.|version|seeds?|python|cuda|random_state)\s*:?\s*[#\u2116]?\s*\(?"
     r"\d[\d.]*\)?(?:\([a-z]\))?(?:\s*(?:,|&|and|to|\u2013|-)\s*\(?\d[\d.]*\)?(?![\d%.]*%))*", re.IGNORECASE)
 _ORDINAL = re.compile(
     r"^[ \t>*\-\u2013\u2022#|]*(?:(?:\(?\d{1,2}(?:\.\d{1,2})*[.)]|\(\d{1,2}\))(?=\s|\*)"
@@ -81,9 +81,9 @@ _AFTER_NAME = re.compile(r"(?!(?:ms|s|min|h|hr|hrs|GB|MB|KB|GiB|MiB|pts?|pp|px|x
 
 Place = Literal["prose", "cell", "results"]
 _LEFT_OUT: dict[Place, tuple[re.Pattern[str], ...]] = {
-    "prose": (_NOTHING, _CITED, _CLOCK, _SCRIPTS, _BOUND, _CONFIDENCE, _LABEL, _ORDINAL, _INLINE_ORDINAL, _HEADING,
+    "prose": (_NOTHING, CITED, _CLOCK, _SCRIPTS, _BOUND, _CONFIDENCE, _LABEL, _ORDINAL, _INLINE_ORDINAL, _HEADING,
               _YEAR, _DIMENSIONS, _RATIO),
-    "cell": (_NOTHING, _CITED, _CLOCK, _SCRIPTS, _CONFIDENCE, _DIMENSIONS),
+    "cell": (_NOTHING, CITED, _CLOCK, _SCRIPTS, _CONFIDENCE, _DIMENSIONS),
     "results": (_CLOCK,)}
 """What states no result: in running text, in a cell of a table (it holds no list and no heading), in result files."""
 

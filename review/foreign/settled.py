@@ -38,6 +38,8 @@ _OF_PARTS = re.compile(
     rf"(?<![\d.,-])\b{COUNT}\s+(test|held-out|training)\s+[a-z]+|"
     rf"\b(test|held-out|training)\s+(?:set|split|part|data)\s+(?:of|has|with|contains|is|holds)\s+{COUNT}\b"
     r"(?!\s*%)", re.I)
+SETTING = re.compile(f"{_OF_COUNTS.pattern}|{_OF_VALUES.pattern}|{_OF_PARTS.pattern}", re.I)
+"""A setting with its number, as a sentence has it."""
 
 
 @dataclass(frozen=True)

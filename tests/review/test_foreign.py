@@ -73,7 +73,8 @@ async def test_each_number_gets_the_class_it_deserves(place: Path):
     assert evidence["12.63"].startswith("timing.json, net.latency")
     assert evidence["0.917"].startswith("runs.csv: mean of 3 values of accuracy")
     assert evidence["8.45"] == "12.63 - 4.18"
-    assert not report.findings and not report.inconsistencies, "one number that is nowhere is a note"
+    assert not report.findings and not report.inconsistencies, "one number that is nowhere speaks for nothing"
+    assert [one.claim.number.text for one in report.missing] == ["55.5%"] and report.standing == "missing"
     assert [one.kind for one in report.signs] == ["numbers of the text"]
 
 
@@ -241,13 +242,54 @@ def test_the_command_prints_a_table_and_exits_5_on_findings(place: Path, capsys:
     (place / "results" / "log.txt").write_text("epoch 1\n[... similar training logs for other models ...]\nepoch 9\n")
     assert command(place / "paper.md", "--results", place / "results") == 5
     shown = capsys.readouterr().out
-    assert "1 unsupported" in shown and "findings: 1; read them before the paper" in shown
+    assert "1 unsupported" in shown and "findings: 2; read them before the paper" in shown
     (place / "results" / "log.txt").unlink()
+    (place / "paper.md").write_text(PAPER.replace(", and memory by 55.5%", ""))
     assert command(place / "paper.md", "--results", place / "results") == 0
+    assert "there are no findings" in capsys.readouterr().out
+
+
+SHORT = """# A small study of classifiers
+
+We compare two classifiers on a small dataset that we collected on 2026-03-04 and cleaned by hand, as described in
+Section 3.2, on page 17.5 and in earlier work [12]. Each was trained with a learning rate of 0.0031 for 20 epochs and a
+weight decay of 0.05 in version 2.11. {} This is as others have found before (Miller, 2019, pp. 12-14), and as 93.5 % in
+an earlier study, as reported by Miller et al.
+"""
+
+
+@pytest.mark.parametrize(("sentence", "missing"), [
+    ("The net reaches an accuracy of 0.917, and the tree one of 0.848.", []),
+    ("The net reaches an accuracy of 91.7 %, 6.9 points above the tree, and takes 12.63 ms.", []),
+    ("The net reaches an accuracy of 0.943, and the tree one of 0.848.", ["0.943"]),
+    ("The net reaches an accuracy of 94.3 %.", ["94.3 %"]), ("The mean yield of the net is 213.7 kg.", ["213.7"]),
+    ("The net (0.917) raises the accuracy of the tree (0.848) by 17.3 %.", ["17.3 %"]),
+    ("The net reaches 0.917 with 23 units and 1,204 examples.", [])])
+def test_the_command_names_the_results_that_are_in_no_file(
+    place: Path, sentence: str, missing: list[str], capsys: pytest.CaptureFixture[str],
+):
+    (place / "short.md").write_text(SHORT.format(sentence))
+    assert command(place / "short.md", "--results", place / "results", "--json") == (5 if missing else 0)
+    told = json.loads(capsys.readouterr().out)
+    assert [one["number"] for one in told["missing"]] == missing and told["findings"] == len(missing)
+    command(place / "short.md", "--results", place / "results")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert ("there are no findings" in shown) == (not missing)
+    for number in missing:
+        assert f"in no result file: abstract, Page 1: {number} in '" in shown
+        assert "findings: 1, results that are in no result file and do not follow from numbers that are" in shown
+
+
+def test_means_and_shares_over_files_are_in_the_results(place: Path, capsys: pytest.CaptureFixture[str]):
+    for seed, (accuracy, hits) in enumerate([(0.711, 31), (0.752, 37), (0.733, 36)]):
+        (place / "results" / f"rule_seed{seed}.json").write_text(json.dumps(
+            {"seed": seed, "accuracy": accuracy, "hits": hits, "of": 50}))
+    (place / "short.md").write_text(SHORT.format("The rule has an accuracy of 0.732 and hits 69.3 % of all points."))
+    assert command(place / "short.md", "--results", place / "results") == 0, capsys.readouterr().out
 
 
 def test_json_holds_every_number_with_its_evidence(place: Path, capsys: pytest.CaptureFixture[str]):
-    assert command(place / "paper.md", "--results", place / "results", "--json") == 0
+    assert command(place / "paper.md", "--results", place / "results", "--json") == 5
     report = json.loads(capsys.readouterr().out)
     assert report["counts"] == {"found": 3, "derivable": 5, "ambiguous": 0, "unsupported": 1}
     assert set(report["verdicts"][0]) == {

@@ -26,8 +26,8 @@ _DERIVED = re.compile(
     r"\bvs\b|versus|chang|relative|gain|drop|improv|reduc|differ|diff\b|delta|\u0394|gap|ratio|mean|average|total|sum|"
     r"%|share|per\b|normali|times|over\b|\u00b1|\bsd\b|\bse\b|std|rank|skill|time|seconds", re.I)
 _CITED = re.compile(r"source|cite|citation|published|reported|reference|year|paper|et al|\(\d{4}\)|\[\d+\]", re.I)
-_SCORES = re.compile(r"acc|error|score|f1|auc|loss|mae|mse|rmse|precision|recall|bleu|reward|r2", re.I)
-_SETUP = re.compile(
+SCORES = re.compile(r"acc|error|score|f1|auc|loss|mae|mse|rmse|precision|recall|bleu|reward|r2", re.I)
+SETUP = re.compile(
     r"rate\b|\blr\b|weight|size|threshold|temperature|param|epoch|batch|layer|dim|seed|budget|setting", re.I)
 CITES = re.compile(r"publish|as reported|reported (?:by|in)|taken from|from the literature|quoted|cited from|"
                    r"as given|numbers (?:of|from) (?:the )?(?:original|other)|copied from|et al\.", re.I)
@@ -42,7 +42,7 @@ def of_numbers(
     cites = [one.lower() for one in sentences if CITES.search(one)]
     tables: dict[int, list[Verdict]] = defaultdict(list)
     for one in verdicts:
-        if one.claim.cell is not None and not SETTINGS.search(one.claim.passage.text) and not _is_cited(one):
+        if one.claim.cell is not None and not SETTINGS.search(one.claim.passage.text) and not is_cited(one):
             tables[one.claim.passage.table].append(one)
     yield from _of_text(verdicts, series)
     for number, inside in tables.items():
@@ -60,7 +60,7 @@ def _of_text(verdicts: Sequence[Verdict], series: Sequence[Series]) -> Iterator[
     """Numbers of sentences on scores, of which half are in no result file."""
     prose = [one for one in verdicts if one.claim.cell is None and one.claim.number.digits >= 3
              and not one.claim.number.sign and one.kind != "ambiguous"
-             and (one.claim.number.percent or _SCORES.search(one.claim.context))]
+             and (one.claim.number.percent or SCORES.search(one.claim.context))]
     over_files = np.array([fmean(one.values) for one in sources(series) if len(one.values) > 1])
     missing = [one for one in prose if one.kind == "unsupported" and not (
         len(over_files) and matches(over_files, one.claim.number))]
@@ -70,7 +70,7 @@ def _of_text(verdicts: Sequence[Verdict], series: Sequence[Series]) -> Iterator[
                    CIRCUMSTANTIAL if len(missing) >= 3 and 2 * len(missing) >= len(prose) else NOTE)
 
 
-def _is_cited(one: Verdict) -> bool:
+def is_cited(one: Verdict) -> bool:
     """Whether the row of a number says where else it is from."""
     cell = one.claim.cell
     row = " ".join(other.text for other in one.claim.passage.cells if cell and other.row == cell.row)
@@ -131,8 +131,8 @@ def _typed(number: int, inside: Sequence[Verdict], found: Provenance, cites: Seq
 def _is_score(cell: Cell, verdict: Verdict) -> bool:
     """Whether a cell holds a score, by its column, and no change of one and no setting."""
     label = cell.column_label
-    return not verdict.claim.number.sign and _SCORES.search(label) is not None and not (
-        _SETUP.search(label) or _DERIVED.search(label.replace("%", "")))
+    return not verdict.claim.number.sign and SCORES.search(label) is not None and not (
+        SETUP.search(label) or _DERIVED.search(label.replace("%", "")))
 
 
 def _numbers(node: ast.expr) -> Iterator[tuple[str, float]]:
