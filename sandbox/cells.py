@@ -6,6 +6,9 @@ job's seconds: what takes longer than expected costs what matters least. A worke
 anything of it. Another worker joins where what waits takes each of those at work longer than a kernel takes to start;
 so a small study stays in one kernel.
 
+The limit of a cell is set aside when it begins, so that all cells together compute no longer than the job may, however
+many run at once. While nothing is known of a cell, its limit is an equal part of what is left.
+
 Source: Graham (1969), Bounds on multiprocessing timing anomalies: longest processing time first.
 """
 
@@ -26,7 +29,10 @@ START_SECONDS = 2.0
 TIMES, AT_LEAST = 10.0, 60.0
 """A cell may take so many times what is expected of it, and so many seconds in any case."""
 AMPLE = 1.5
-"""Time is ample where so many times what is expected is left."""
+"""Time is ample where so many times what is expected is left; a cell's limit is so much at least, if it can be."""
+PARTS = 2
+"""Cells of unknown duration that run at once, at most, for each arm and dataset of which nothing is known: more of them
+would leave each a smaller limit."""
 DEATHS = 3
 """Kernels that die in a row, each in its first cell, after which no further one is started."""
 BAD_LUCK: tuple[ErrorClass, ...] = ("timeout", "memory", "died", "diverged", "budget")
@@ -61,7 +67,10 @@ class Schedule:
     tried once more."""
     memory_gb: float = math.inf
     """Of a slot."""
+    slots: int = 1
+    """Cells that run at once, at most."""
     running: dict[Cell, float] = field(default_factory=dict[Cell, float])
+    """When each of them began."""
     outcomes: dict[Cell, CellOutcome] = field(default_factory=dict[Cell, CellOutcome])
     """Of those that ended, the last execution."""
     folders: dict[Cell, Path] = field(default_factory=dict[Cell, Path])
@@ -70,6 +79,8 @@ class Schedule:
     """Of all that ended."""
     left_out: dict[Cell, str] = field(default_factory=dict[Cell, str])
     spent: float = 0.0
+    _limits: dict[Cell, float] = field(default_factory=dict[Cell, float])
+    """Seconds that are set aside for those that run."""
     _times: dict[Group, dict[Cell, float]] = field(default_factory=dict[Group, dict[Cell, float]])
     """Seconds that cells are known to take: expected, or of those that were measured or met their time limit."""
     _known: dict[Group, float] = field(default_factory=dict[Group, float])
@@ -105,14 +116,37 @@ class Schedule:
         if not cells:
             return None
         cell = next((one for one in cells if one.dataset == dataset), cells[0])
+        limit = self._limits_now(alone=alone)(cell)
         (self.apart if alone else self.waiting).remove(cell)
-        limit = left
-        if (hours := self.needs(cell).hours) is not None:
-            limit = min(left, hours * 3600)
-        elif self.job.leave_out and self.known(_group(cell)):
-            limit = min(left, max(AT_LEAST, TIMES * self.expected(cell)))
+        self._limits[cell] = limit
         self.begun(cell)
         return cell, limit
+
+    def _limits_now(self, *, alone: bool = False) -> Callable[[Cell], float]:
+        """Tells for how many seconds a cell may run if it begins now; 0: what runs has to end first."""
+        now = self.clock()
+        room = self.job.timeout - self.spent - sum(
+            max(now - began, self._limits[one]) for one, began in self.running.items())
+        unknown = {_group(one) for one in (*self.waiting, *self.running) if not self._is_known(one)}
+        most_at_once = 1 if alone else min(self.slots, len(self.waiting) + len(self.running))
+
+        def limit(cell: Cell) -> float:
+            known, expected = self._is_known(cell), self.expected(cell)
+            at_once = most_at_once if known else min(most_at_once, PARTS * len(unknown))
+            parts = max(1, at_once) - len(self.running)
+            if parts < 1 or (self.running and room < expected):
+                return 0.0
+            most = math.inf
+            if (hours := self.needs(cell).hours) is not None:
+                most = hours * 3600
+            elif self.job.leave_out and known:
+                most = max(AT_LEAST, TIMES * expected)
+            return max(0.0, min(room, most, max(room / parts, AMPLE * expected)))
+
+        return limit
+
+    def _is_known(self, cell: Cell) -> bool:
+        return cell in self.job.expected or self.known(_group(cell)) > 0
 
     def more(self, workers: int, start_seconds: float) -> bool:
         """Whether another worker pays, beside so many that work or are about to."""
@@ -131,7 +165,8 @@ class Schedule:
         return self.job.needs.get(cell.arm, Needs())
 
     def _apart(self) -> list[Cell]:
-        return [cell for cell in self.apart if self._may_begin(cell)]
+        limit = self._limits_now(alone=True)
+        return [cell for cell in self.apart if self._may_begin(cell) and limit(cell) > 0]
 
     def left(self) -> float:
         """Seconds of computing that are neither spent nor taken up by what runs."""
@@ -160,7 +195,8 @@ class Schedule:
 
     def _available(self, left: float) -> list[Cell]:
         """What can begin, in the order in which it should."""
-        runnable = [cell for cell in self.waiting if self._may_begin(cell)]
+        limit = self._limits_now()
+        runnable = [cell for cell in self.waiting if self._may_begin(cell) and limit(cell) > 0]
         begins, first = set(runnable), set(self._pilots)
         pilots = [cell for cell in self._pilots if cell in begins]
         fitting = self._fitting(left)

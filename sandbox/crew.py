@@ -61,7 +61,7 @@ class Crew:
     async def measure(self) -> Schedule:
         """Measure all that can be. Raises `TooLate`, `ExecutorError`."""
         schedule = Schedule(self.job, reads_of(self.job.source.get(self.job.entry, "")) or {}, time.monotonic,
-                            memory_gb=self.memory_gb)
+                            memory_gb=self.memory_gb, slots=1 if self.job.alone else self.slots)
         if schedule.waiting:
             await self._until_done(schedule, alone=self.job.alone)
         while schedule.anything(alone=True):

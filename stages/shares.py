@@ -46,7 +46,7 @@ class RunShares:
     prior: int = PRIOR_PAPERS
     """Full texts that are read for what they used."""
     grace: float = 0.0
-    """Seconds that an attempt may run over its limit."""
+    """Seconds that code may run over its limit, each cell of those that run at once."""
     planner: AnyRole = roles.PLAN
 
     def steps(self) -> Mapping[str, Spending]:
@@ -107,7 +107,7 @@ class RunShares:
 
     def attempt(self, limit: float) -> Spending:
         """The most that one execution with a limit in seconds takes."""
-        return Spending(gpu_seconds=(limit + self.grace) * self.gpus())
+        return Spending(gpu_seconds=(limit + self.grace * self.search.num_workers) * self.gpus())
 
     def _call(self, *asked: AnyRole) -> Spending:
         """The most that one call of each takes."""

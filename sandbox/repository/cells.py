@@ -113,10 +113,12 @@ class CommandWorker:
         (place / OUT).mkdir(exist_ok=True)
         argv = command_line(code.command, cell.seed, code.words(arm, cell, self.job.settings.get(cell, {})),
                             device=self.repository.device)
+        resume = self.repository.resume
         began = await asyncio.to_thread(next_time, place)
         ran = await self.runner.command(CommandJob(
-            name=f"{self.job.name} {cell.name}", folder=place, argv=tuple(argv), env=code.command.env, timeout=limit,
-            ground=self.repository.environment.ground, readable=(kept,), resume=self.repository.resume),
+            name=f"{self.job.name} {cell.name}", folder=place, argv=tuple(argv), env=code.command.env,
+            timeout=limit / 2 if resume else limit,  # both runs together are within it
+            ground=self.repository.environment.ground, readable=(kept,), resume=resume),
             schedule.needs(cell), alone=self.alone, begins=lambda: schedule.begun(cell))
         left = _Left(ran, place, folder, began)
         if predictions:

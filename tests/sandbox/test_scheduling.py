@@ -101,7 +101,11 @@ def test_where_not_all_fits_it_is_the_less_important_that_comes_last(tmp_path: P
     cells = study("ab", "1234")
     job = replace(job_of(cells, tmp_path), timeout=10.0, leave_out=leave_out,
                   expected={one: {"a": 1.0, "b": 4.0}[one.arm] for one in cells})
-    taken = [found[0].condition for found in iter(Schedule(job, {}, lambda: 0.0).take, None)]
+    schedule, taken = Schedule(job, {}, lambda: 0.0, slots=2), list[str]()
+    while (found := schedule.take()) is not None:
+        taken.append(found[0].condition)
+        schedule.ended(found[0], Ran(CellOutcome(job.expected[found[0]], cell=found[0]), tmp_path), tmp_path,
+                       alone=False)
     assert taken == ["a@1", "b@1", "a@2", "b@2"], "by importance, up to what does not fit"
 
 
@@ -194,11 +198,41 @@ def test_a_cell_may_take_ten_times_what_is_expected(tmp_path: Path) -> None:
 
     job = replace(job_of(study("ab", "12"), tmp_path), timeout=3000.0,
                   expected={cell("a", "1"): 20.0, cell("b", "1"): 1.0})
-    limits = {found[0].arm: found[1] for found in iter(Schedule(job, {}, clock).take, None) if found[0].level == "1"}
+    limits = {found[0].arm: found[1] for found in iter(Schedule(job, {}, clock, slots=4).take, None)
+              if found[0].level == "1"}
     assert (limits["a"], limits["b"]) == (200.0, 60.0)
     open_ended = Schedule(replace(job, leave_out=False), {}, clock)
     found = open_ended.take()
     assert found is not None and found[1] == 3000.0
+
+
+@pytest.mark.parametrize("slots", [1, 3, 8])
+@pytest.mark.parametrize("known", [(), ("d0", "d1"), ("d0", "d1", "d2", "d3")])
+@pytest.mark.parametrize("leave_out", [True, False])
+def test_cells_that_run_at_once_compute_no_longer_than_the_job_may(
+    slots: int, known: tuple[str, ...], leave_out: bool, tmp_path: Path,
+) -> None:
+    cells = tuple(cell(arm, dataset=f"d{number}") for number in range(4) for arm in "abc")
+    job = replace(job_of(cells, tmp_path, timeout=4), leave_out=leave_out,
+                  expected={one: 0.1 * UNIT for one in cells if one.dataset in known})
+    hangs = executor_of({"a": 1e6, "b": 0.2, "c": 1e6}, slots=slots)
+    outcome, _ = run(hangs, job)
+    assert outcome.seconds <= job.timeout + 1e-9
+    assert hangs.most == 1 if slots == 1 else hangs.most > 1
+
+
+def test_no_two_limits_are_promised_out_of_the_same_seconds(tmp_path: Path) -> None:
+    now = 0.0
+    job = replace(job_of(study("abcd", "123"), tmp_path), timeout=1200.0)
+    schedule = Schedule(job, {}, lambda: now, slots=8)
+    begun = dict(iter(schedule.take, None))
+    assert set(begun.values()) == {150.0} and len(begun) == 8, "equal parts while nothing is known"
+    now = 30.0
+    first = next(iter(begun))
+    schedule.ended(first, Ran(CellOutcome(30.0, cell=first), tmp_path), tmp_path, alone=False)
+    assert sum(begun.values()) - 150 + 30 + sum(limit for _, limit in iter(schedule.take, None)) <= 1200
+    two = Schedule(replace(job, cells=study("ab", "123456")), {}, lambda: 0.0, slots=8)
+    assert [limit for _, limit in iter(two.take, None)] == [300.0] * 4, "fewer at once, so that each gets more"
 
 
 def test_a_late_job_is_not_begun_and_a_cancelled_one_ends(tmp_path: Path) -> None:
