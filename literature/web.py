@@ -37,7 +37,9 @@ from pydantic import Field, ValidationError
 
 from literature import SourceError
 from literature.settings import Credentials, LiteratureSettings, SourceName
+from record.errors import WrongUse
 from record.nouns.frozen import Frozen
+from record.proxies import connection_advice
 
 ADDRESSES: dict[SourceName, str] = {
     "openalex": "https://api.openalex.org", "crossref": "https://api.crossref.org",
@@ -108,8 +110,12 @@ class Web:
         self._rng = random.Random(0)  # spreads the tries of several runs; nothing recorded depends on it
         self._servers: dict[SourceName, _Server] = {}
         self._cache = Cache(Path(settings.cache).expanduser(), settings.cache_days)
-        self._client = httpx.AsyncClient(timeout=settings.timeout, follow_redirects=False, verify=_certificates(),
-                                         headers={"user-agent": AGENT})
+        try:
+            self._client = httpx.AsyncClient(timeout=settings.timeout, follow_redirects=False, verify=_certificates(),
+                                             headers={"user-agent": AGENT})
+        except (httpx.InvalidURL, ImportError, ValueError, OSError) as error:
+            raise WrongUse(f"catalogues cannot be reached as the environment says: {error}{connection_advice(error)}"
+                           ) from None
 
     async def __aenter__(self) -> Self:
         return self

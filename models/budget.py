@@ -7,12 +7,11 @@ step to come outside the search, the most that it may take is left free (`Shares
 room for one more.
 
 Not guaranteed: what a provider bills beside what it reports (a request that was cut off and answered by a second one),
-nor what it counts beyond our upward estimate (more than `BYTES_A_TOKEN` or `IMAGE_TOKENS` allow for).
+nor what it counts beyond our upward estimate (`models.prices.prompt_tokens`).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -21,6 +20,7 @@ from pydantic import Field
 from models import prices
 from models.backend import Backend, ModelRequest, Reply
 from models.errors import BudgetSpent, ModelError
+from models.prices import OVERHEAD, prompt_tokens
 from models.roles.role import AnyRole
 from models.settings import ModelSettings
 from record.events.running import Limited, Reserved, Returned
@@ -28,13 +28,7 @@ from record.log import Recorder
 from record.nouns.decisions import Action, CallKey, Spending, Work
 from record.nouns.frozen import Frozen
 
-BYTES_A_TOKEN = 2
-"""Of a prompt, at least: English, code and numbers have three to four, Chinese two to three."""
-IMAGE_TOKENS = 5000
-"""Tokens of one picture, at most, at the providers that say."""
 ROUNDING = 1e-9
-OVERHEAD = 500
-"""Tokens of what a provider adds to a request, and of the error that a model is shown."""
 
 
 class BudgetSettings(Frozen):
@@ -169,13 +163,6 @@ class Budget:
 
 
 # --- the most that a call may take ----------------------------------------------------------------------------------
-
-
-def prompt_tokens(request: ModelRequest) -> int:
-    """Tokens of a rendered request, estimated upwards."""
-    texts = (request.prompt.system, request.prompt.user, json.dumps(request.output_type.model_json_schema()))
-    size = sum(len(text.encode()) for text in texts)
-    return size // BYTES_A_TOKEN + len(request.images) * IMAGE_TOKENS + OVERHEAD
 
 
 def most_of_call(settings: ModelSettings, role: AnyRole, prompt: int, *, max_tokens: int | None = None) -> Spending:

@@ -40,6 +40,11 @@ class Address:
         """Whether the provider's public price list applies: not behind an address that the user gave."""
         return self.base_url is None or urlsplit(self.base_url).hostname == "api.openai.com"
 
+    @property
+    def shown(self) -> str:
+        """The address of its server without what may be secret in it; empty where it is the provider's own."""
+        return _without_user(self.base_url or "")
+
 
 def locate(name: str, base_url: str | None, environ: Mapping[str, str]) -> Address:
     """The address meant by a model string, a base URL and the providers' own environment variables.
@@ -55,8 +60,7 @@ def locate(name: str, base_url: str | None, environ: Mapping[str, str]) -> Addre
     prefix, model = _ALIASES.get(match["prefix"], match["prefix"]), match["model"]
     given = base_url or _from_environment(prefix, environ)
     if given is not None and not _is_address(given):
-        shown = re.sub(r"//[^/@]*@", "//", given)
-        raise ModelConfigError(f"models.base_url is no address of a server: {shown!r}; write e.g. "
+        raise ModelConfigError(f"models.base_url is no address of a server: {_without_user(given)!r}; write e.g. "
                                "http://localhost:8000/v1")
     if given is not None and prefix not in WITH_BASE_URL:
         raise ModelConfigError(
@@ -65,6 +69,10 @@ def locate(name: str, base_url: str | None, environ: Mapping[str, str]) -> Addre
         )
     address = Address(prefix, model, given)
     return address if prefix != "openai" or address.own_prices else replace(address, prefix="openai-chat")
+
+
+def _without_user(url: str) -> str:
+    return re.sub(r"//[^/@]*@", "//", url)
 
 
 def _from_environment(prefix: str, environ: Mapping[str, str]) -> str | None:

@@ -5,6 +5,7 @@ The list has no table of ours beside it, but what was set (`models.prices`) and 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from models.backend import ModelRequest
-from models.context import CHARS_A_TOKEN, estimated_tokens
 from models.errors import ModelConfigError
 from models.naming import locate
 from models.settings import ModelSettings, Price
@@ -21,6 +21,12 @@ from record.nouns.decisions import Usage
 if TYPE_CHECKING:  # a provider's client is slow to import
     from pydantic_ai.messages import ModelResponse
 
+BYTES_A_TOKEN = 2
+"""Of a prompt, at least: English, code and numbers have three to four, Chinese two to three."""
+IMAGE_TOKENS = 5000
+"""Tokens of one picture, at most, at the providers that say."""
+OVERHEAD = 500
+"""Tokens of what a provider adds to a request, and of the error that a model is shown."""
 _LISTED = {"openai-chat": "openai", "openai-responses": "openai", "google-cloud": "google", "bedrock": "aws"}
 """Providers of pydantic-ai that the list has under another name."""
 
@@ -59,23 +65,35 @@ def in_words(settings: ModelSettings) -> str:
         f"${each[0]:.2f} and ${each[1]:.2f} a million tokens read and written")
 
 
-def usage_of(responses: Sequence[ModelResponse], request: ModelRequest, settings: ModelSettings) -> Usage:
-    """What all responses to a request took.
+def prompt_tokens(request: ModelRequest) -> int:
+    """Tokens of a rendered request, estimated upwards."""
+    texts = (request.prompt.system, request.prompt.user, json.dumps(request.output_type.model_json_schema()))
+    size = sum(len(text.encode()) for text in texts)
+    return size // BYTES_A_TOKEN + len(request.images) * IMAGE_TOKENS + OVERHEAD
 
-    Where a server does not say what a response took, or gives counts that cannot be, it goes by its length, so that a
-    budget counts it.
-    """
-    used = Usage()
-    for response in responses:
-        reported = response.usage
-        if reported.unmeasured_requests or reported.input_tokens <= 0:
-            written = sum(len(str(getattr(part, "content", "") or getattr(part, "args", "")))
-                          for part in response.parts)
-            used += Usage(input_tokens=estimated_tokens(request), output_tokens=round(written / CHARS_A_TOKEN))
-        else:
-            used += Usage(input_tokens=reported.input_tokens, output_tokens=reported.output_tokens,
-                          cached_tokens=max(0, reported.cache_read_tokens),
-                          cache_write_tokens=max(0, reported.cache_write_tokens))
+
+def usage_of(responses: Sequence[ModelResponse], request: ModelRequest, settings: ModelSettings) -> Usage:
+    """What all responses to a request took."""
+    used, asked = Usage(usd=0.0, cached_usd=0.0), prompt_tokens(request)
+    for number, response in enumerate(responses):
+        used += taken(response, asked + number * (request.max_tokens + OVERHEAD), request.max_tokens, settings)
+    return used
+
+
+def taken(response: ModelResponse, read: int, written: int, settings: ModelSettings) -> Usage:
+    """What a response took, as the server says; `read` and `written`, the most tokens that were set aside for it, where
+    it says nothing, or counts that cannot be."""
+    told = response.usage
+    counts: tuple[object, ...] = (told.input_tokens, told.output_tokens, told.cache_read_tokens,
+                                  told.cache_write_tokens)
+    size = sum(len(str(getattr(part, "content", "") or getattr(part, "args", "")).encode(errors="replace"))
+               for part in response.parts)
+    if told.unmeasured_requests or any(type(one) is not int or one < 0 for one in counts) or not (
+            max(1, told.cache_read_tokens + told.cache_write_tokens) <= told.input_tokens <= BYTES_A_TOKEN * read
+            and bool(size) <= told.output_tokens <= max(BYTES_A_TOKEN * written, size)):  # no token is below a byte
+        return Usage(input_tokens=read, output_tokens=written, cached_usd=0.0, usd=most_usd(settings, read, written))
+    used = Usage(input_tokens=told.input_tokens, output_tokens=told.output_tokens,
+                 cached_tokens=told.cache_read_tokens, cache_write_tokens=told.cache_write_tokens)
     cached = Usage(input_tokens=used.cached_tokens, cached_tokens=used.cached_tokens)
     return used.model_copy(update={
         "usd": usd(settings, used), "cached_usd": usd(settings, cached) if used.cached_tokens else 0.0})

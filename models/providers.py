@@ -37,6 +37,7 @@ from models.prices import context_tokens, usage_of
 from models.roles.role import AnyRole
 from models.settings import ModelSettings
 from models.transport import SETTINGS, Feature, FewerTokens, Mode, RetryingModel, Sleep, Truncated, Unsupported, shown
+from record.proxies import connection_advice
 
 LOG = logging.getLogger(__name__)
 _MODES: tuple[Mode, ...] = ("tool", "native", "prompted")
@@ -60,9 +61,6 @@ def open_model(address: Address) -> Model:
 
     try:
         infer_provider_class(prefix)
-        if address.base_url is not None and prefix in WITH_BASE_URL:
-            return infer_model(f"{prefix}:{address.model}", provider)
-        return infer_model(f"{prefix}:{address.model}")
     except ImportError:
         raise ModelConfigError(
             f"the client for {prefix + ':'!r} is not installed; pip install 'pydantic-ai-slim[{prefix}]'") from None
@@ -70,10 +68,29 @@ def open_model(address: Address) -> Model:
         raise ModelConfigError(
             f"unknown provider {prefix!r}; known are {', '.join(COMMON)} and others of pydantic-ai "
             "(for your own server: openai-chat:MODEL and models.base_url)") from None
+    try:
+        if address.base_url is not None and prefix in WITH_BASE_URL:
+            model = infer_model(f"{prefix}:{address.model}", provider)
+            if prefix in _CHAT:
+                _make_lenient(model)
+            return model
+        return infer_model(f"{prefix}:{address.model}")
     except _lacking_keys() as error:
         reason = re.sub(r" or pass it via `[^`]*`", "", shown(error).partition(". ")[0]).rstrip(".")
         raise ModelConfigError(f"{prefix}:{address.model} cannot be used: {reason}; or use the model 'offline'"
                                ) from None
+    except Exception as error:  # noqa: BLE001  clients share no root, and stumble over the environment in many ways
+        raise ModelConfigError(f"{prefix}:{address.model} cannot be reached as the environment says: {shown(error)}"
+                               f"{connection_advice(error)}") from None
+
+
+def _make_lenient(model: Model) -> None:
+    from pydantic_ai.models.openai import OpenAIChatModel
+
+    from models.chat import make_lenient
+
+    if isinstance(model, OpenAIChatModel):
+        make_lenient(model)
 
 
 def _lacking_keys() -> tuple[type[Exception], ...]:
@@ -108,7 +125,8 @@ class ProviderModel(OneModel):
         """The model's answer to a request. Raises `ModelError`."""
         if request.images and self._blind:
             raise ImagesRefused(f"{self.name} accepts no images")
-        patient = RetryingModel(self._model, self._settings, self._sleep, worked=self._worked)
+        patient = RetryingModel(self._model, self._settings, self._sleep, worked=self._worked,
+                                address=self._address.shown)
         try:
             async with self._model:  # counted: the last answer under way closes the connections
                 request = fitted(request, await self.context_tokens(), model=self.name)
@@ -142,7 +160,7 @@ class ProviderModel(OneModel):
             if request.max_tokens <= request.cut_at:
                 raise self._cut(request.cut_at, request, patient)
             images: tuple[Feature, ...] = ("images",) if request.images else ()
-            structure: tuple[Feature, ...] = () if mode == "prompted" else (mode,)
+            structure: tuple[Feature, ...] = (mode if mode != "prompted" else "json",)
             patient.sent = (*(one for one in SETTINGS if one not in self._not_sent), *images, *structure)
             patient.max_tokens, patient.may_switch = request.max_tokens, len(self._modes) > 1
             try:
@@ -168,8 +186,10 @@ class ProviderModel(OneModel):
 
     def _do_without(self, error: Unsupported, mode: Mode) -> None:
         """Leave out a setting, or go on to the next mode. Raises `ModelRefused`: there is none."""
-        if error.what in SETTINGS:
+        if error.what in (*SETTINGS, "json"):
             self._left_out.append(error.what)
+            if error.what == "json":  # the prompt alone asks for it then
+                self._model.profile["supports_json_object_output"] = False
             LOG.info("%s: asked without %s from now on: %s", self.name, error.what, error)
             return
         if len(self._modes) == 1:

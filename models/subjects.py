@@ -23,15 +23,15 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 
 from models import prices
-from models.budget import BYTES_A_TOKEN, OVERHEAD, ROUNDING, BudgetSettings
-from models.context import CHARS_A_TOKEN
+from models.budget import ROUNDING, BudgetSettings
 from models.errors import ModelConfigError
 from models.naming import locate
+from models.prices import BYTES_A_TOKEN, OVERHEAD
 from models.providers import open_model
 from models.settings import RETRY_WAIT, RETRY_WAIT_CAP, SubjectSettings
 from models.transport import UNREADABLE, Sleep, shown, transient
 from record.exchanges import Exchanges, SubjectBudgetSpent, SubjectDown, SubjectRefused
-from record.nouns.decisions import Spending, Usage
+from record.nouns.decisions import Spending
 from record.nouns.frozen import encodable
 from record.nouns.subjects import Exchange, Question
 
@@ -127,10 +127,11 @@ class SubjectModels:
                     number = await self._exchanges.reserve(cell, exchange, question, most)
                     response = await subject.request(question)
                     subject.answered()
-                    answer, used = _exchange(exchange, question, response), _used(response, question)
+                    answer = _exchange(exchange, question, response)
+                    used = prices.taken(response, *subject.most_tokens(question), subject.settings.settings)
                     await self._exchanges.settle(
-                        number, most, answer, tokens=(used.input_tokens, used.output_tokens),
-                        usd=prices.usd(subject.settings.settings, used) or 0.0, seconds=self._clock() - began)
+                        number, most, answer, tokens=(used.input_tokens, used.output_tokens), usd=used.usd or 0.0,
+                        seconds=self._clock() - began)
                     return answer
                 except _Failed as error:
                     if not error.doubtful:
@@ -207,11 +208,15 @@ class _Subject:
         if question.logprobs is not None and not self.settings.model.startswith(("openai", "vllm", "ollama")):
             raise SubjectRefused(f"{self.name!r} ({self.settings.model}) gives no logprobs")
 
+    def most_tokens(self, question: Question) -> tuple[int, int]:
+        """The most that one request may read, and write."""
+        tokens = len(question.text.encode(errors="replace")) // BYTES_A_TOKEN + OVERHEAD
+        return tokens, question.max_tokens or self.settings.max_tokens
+
     def most(self, question: Question) -> Spending:
         """The most that one request may take."""
-        tokens = len(question.text.encode(errors="replace")) // BYTES_A_TOKEN + OVERHEAD
-        answer = question.max_tokens or self.settings.max_tokens
-        return Spending(tokens=tokens + answer, usd=prices.most_usd(self.settings.settings, tokens, answer) or 0.0)
+        tokens = self.most_tokens(question)
+        return Spending(tokens=sum(tokens), usd=prices.most_usd(self.settings.settings, *tokens) or 0.0)
 
     async def turn(self) -> None:
         """Wait until a request may go out: as often as was set, and not while the subject asked to be left alone."""
@@ -301,13 +306,3 @@ def _exchange(exchange: str, question: Question, response: ModelResponse) -> Exc
                         "top": {encodable(top["token"]): top["logprob"] for top in one.get("top_logprobs") or ()}}
                        for one in tokens))
 
-
-def _used(response: ModelResponse, question: Question) -> Usage:
-    """What a response took; by its length where the provider does not say."""
-    told = response.usage
-    if told.unmeasured_requests or told.input_tokens <= 0:
-        written = sum(len(part.content) for part in response.parts if isinstance(part, TextPart))
-        return Usage(input_tokens=round(len(question.text) / CHARS_A_TOKEN),
-                     output_tokens=round(written / CHARS_A_TOKEN))
-    return Usage(input_tokens=told.input_tokens, output_tokens=told.output_tokens,
-                 cached_tokens=max(0, told.cache_read_tokens), cache_write_tokens=max(0, told.cache_write_tokens))

@@ -11,7 +11,8 @@ import logging
 import os
 import re
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from typing import Any, Literal
+from urllib.parse import urljoin
 
 from pydantic_ai import exceptions as ai
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
@@ -29,6 +30,7 @@ from models.errors import (
     QuotaSpent,
 )
 from models.settings import RETRY_WAIT, RETRY_WAIT_CAP, ModelSettings
+from record.nouns.frozen import encodable
 
 LOG = logging.getLogger(__name__)
 Mode = Literal["tool", "native", "prompted"]
@@ -39,8 +41,8 @@ _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 _SECRET_SHAPE = re.compile(r"\b(sk|rk|pk|xai|gsk|hf|AIza|Bearer)[-_ ][A-Za-z0-9_\-.*]{6,}|\bAIza[A-Za-z0-9_\-]{10,}")
 
-Feature = Literal["temperature", "max_tokens", "cache", "images", "tool", "native"]
-"""What of a request a server may not take."""
+Feature = Literal["temperature", "max_tokens", "cache", "images", "tool", "native", "json"]
+"""What of a request a server may not take; `json`, to be told that a prompt asks for JSON."""
 SETTINGS: tuple[Feature, ...] = ("temperature", "max_tokens", "cache")
 """Those without which the request is asked all the same."""
 _CANNOT = re.compile(r"support|requires?\b|enable|not (?:allowed|available|implemented|permitted|a multimodal)|invalid|"
@@ -59,6 +61,7 @@ _ABOUT: dict[Feature, re.Pattern[str]] = {
     "native": re.compile(r"response_?format|json[_ ]?schema|structured output|guided|grammar|\bschema\b|"
                          r"output_(?:config|format)", re.IGNORECASE),
 }
+_ABOUT["json"] = _ABOUT["native"]
 _OTHERWISE = frozenset({401, 402, 403, 408, 409, 413, 429, 502, 503, 529})
 """Statuses that have a meaning of their own."""
 _OF_THIS_ONE = re.compile(r"too (?:large|big|many)|exceed|maximum size|dimension|could not (?:process|decode)|corrupt|"
@@ -93,9 +96,12 @@ class Truncated(Exception):
 class RetryingModel(WrapperModel):
     """A model that sends a request again when it failed on its way. One is made for each answer."""
 
-    def __init__(self, wrapped: Model, settings: ModelSettings, sleep: Sleep, *, worked: bool = False) -> None:
-        """`worked`: whether the model has answered in this process."""
+    def __init__(
+        self, wrapped: Model, settings: ModelSettings, sleep: Sleep, *, worked: bool = False, address: str = "",
+    ) -> None:
+        """`worked`: whether the model has answered in this process; `address`: of a server that is no provider's."""
         super().__init__(wrapped)
+        self._address = address
         self._limits = settings
         self._sleep = sleep
         self._worked = worked
@@ -142,6 +148,7 @@ class RetryingModel(WrapperModel):
 
     def _taken(self, response: ModelResponse) -> ModelResponse:
         """The response, which is counted. Raises `Truncated`, `Unsupported`."""
+        make_encodable(response)
         self.responses.append(response)
         if response.finish_reason == "length":
             raise Truncated
@@ -160,7 +167,8 @@ class RetryingModel(WrapperModel):
         if asked is not None and asked > RETRY_WAIT_CAP and transient(error):
             raise QuotaSpent(f"{name}: a quota is used up: {shown(error)}", asked)
         if doubtful > 1 or attempt > self._limits.retries or not transient(error):
-            failed = transport_error(error, name, tries=attempt, worked=self._worked or bool(self.responses))
+            failed = transport_error(error, name, tries=attempt, worked=self._worked or bool(self.responses),
+                                     address=self._address)
             failed.billed = doubtful > 0 or bool(self.responses)
             raise failed
         wait = min(RETRY_WAIT_CAP, RETRY_WAIT * 2.0 ** (attempt - 1) if asked is None else asked)
@@ -195,7 +203,7 @@ def most_tokens(error: ai.AgentRunError) -> int | None:
 
 def transient(error: ai.AgentRunError) -> bool:
     """Whether the same request may succeed a little later."""
-    if isinstance(error, ai.ModelQuotaExceededError | ai.ModelRequestRejectedError):
+    if isinstance(error, ai.ModelQuotaExceededError | ai.ModelRequestRejectedError) or redirected(error):
         return False
     if isinstance(error, ai.ModelHTTPError):
         return not _TOO_LONG.search(shown(error)) and (
@@ -204,9 +212,31 @@ def transient(error: ai.AgentRunError) -> bool:
     return isinstance(error, ai.ModelAPIError) or type(error) is ai.UnexpectedModelBehavior
 
 
-def transport_error(error: ai.AgentRunError, model: str, *, tries: int, worked: bool) -> ModelError:
+def redirected(error: ai.AgentRunError) -> str:
+    """Where a server sends requests on to, which no client follows: a key would go there; empty: it does not."""
+    answer: Any = getattr(error.__cause__, "response", None)
+    if answer is None or not 300 <= answer.status_code < 400:
+        return ""
+    return urljoin(str(answer.request.url), answer.headers.get("location", "")).removesuffix("/chat/completions")
+
+
+def make_encodable(response: ModelResponse) -> None:
+    """Put `?` in a response for what UTF-8 cannot hold: half a surrogate pair ends whatever writes it down."""
+    for part in response.parts:
+        if isinstance(part, TextPart):
+            part.content = encodable(part.content)
+        elif isinstance(part, ToolCallPart):
+            part.args = encodable(part.args)  # pyright: ignore[reportAttributeAccessIssue]  of the same type
+
+
+def transport_error(
+    error: ai.AgentRunError, model: str, *, tries: int, worked: bool, address: str = "",
+) -> ModelError:
     """The error of a request that is not tried again. `worked`: whether the model has answered in this process."""
     message = shown(error)
+    if place := redirected(error):
+        return ModelConfigError(f"{model}: its server sends requests on to {place}; if that is right, set "
+                                f"models.base_url to it: {message}")
     match error:
         case ai.ModelAuthenticationError() if worked:  # a 403 may also be about this one request
             kind = ModelUnavailable if isinstance(error, ai.ModelHTTPError) and error.status_code == 403 else AccessLost
@@ -231,7 +261,8 @@ def transport_error(error: ai.AgentRunError, model: str, *, tries: int, worked: 
                 f"about length models.roles.ROLE.max_tokens: {message}")
         case _:
             count = "1 try" if tries == 1 else f"{tries} tries"
-            return ModelUnavailable(f"{model}: no answer after {count}; resume later: {message}")
+            where = f" at {address}" if address else ""
+            return ModelUnavailable(f"{model}: no answer after {count}{where}; resume later: {message}")
 
 
 def shown(error: Exception) -> str:

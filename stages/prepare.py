@@ -149,6 +149,9 @@ async def _plan(bench: Bench, client: ModelClient) -> DataPlan:
     else:
         plan = with_worst(repeatable(given, bench.search.order), scorers)
     if plan is None:
+        whys = [one.why for key, one in bench.state.unanswered.items() if key.decision == client.decision]
+        if complaints == (UNREADABLE,) and whys:  # there may have been no answer at all
+            complaints = whys[-1:]
         raise PlanError(f"no usable data plan after {PLANS} tries: {'; '.join(complaints)}; say in the idea "
                         "which data and metrics to take, or choose another --model")
     if hub is not None:

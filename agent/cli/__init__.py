@@ -12,6 +12,7 @@ from agent.cli.edge import exit_code_of, traceback_saved
 from agent.cli.paper_commands import app
 from agent.keys import read_keys
 from record.errors import WrongUse
+from record.proxies import make_readable
 
 PATH_OPTIONS = ("--runs", "--out", "--context", "--papers", "--code", "--results", "--config", "--bib")
 
@@ -22,6 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore  a terminal without Unicode gets '?', not an error
     read_keys(Path(), os.environ)
+    make_readable(os.environ)
     try:
         with traceback_saved():
             given = sys.argv[1:] if arguments is None else arguments

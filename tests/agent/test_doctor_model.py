@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from pydantic_ai import models as pydantic_ai_models
 
 from agent.cli import main
 from agent.doctor import Finding, machine, model
+from literature.settings import Credentials, LiteratureSettings
+from literature.web import Web
 from models.failover import open_backend
 from models.settings import ModelSettings, RoleModel
 from tests.models.openai_server import Exchange, OpenAIServer, Step, content, drop, page, stall, status, tool
@@ -269,3 +272,31 @@ def test_a_model_at_fault_is_exit_5(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_offline_model_is_asked_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     main(["doctor", "--model", "offline"])
     assert "offline: built in" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "value", "words"), [
+    ("ALL_PROXY", "socks5://127.0.0.1:9", "pip install socksio, or unset ALL_PROXY"),
+    ("HTTPS_PROXY", "foo://x", "correct HTTPS_PROXY"), ("HTTP_PROXY", "http://[::1", "correct HTTP_PROXY")])
+def test_a_proxy_that_no_client_understands_is_told_by_its_variable(
+    name: str, value: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for one in ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(one, raising=False)
+        monkeypatch.delenv(one.lower(), raising=False)
+    monkeypatch.setenv(name, value)
+    idea = tmp_path / "idea.json"
+    idea.write_text(json.dumps({"Name": "x", "Title": "T", "Experiments": ["one"]}))
+    code = main(["run", "--idea", str(idea), "--runs", str(tmp_path / "runs"), "--model", "openai-chat:m",
+                 "--base-url", "http://127.0.0.1:9/v1"])
+    said = capsys.readouterr().err
+    assert code == 2 and words in said and said.count("\n") == 1 and "client for" not in said
+
+
+def test_a_network_in_no_proxy_stops_no_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "any")
+    monkeypatch.setenv("NO_PROXY", "localhost,10.0.0.0/8,fd00::/8,[::1]")
+    main(["status", str(tmp_path)])
+    assert os.environ["NO_PROXY"] == "localhost,10.0.0.0/8,::1"
+    open_backend(ModelSettings(name="google:gemini-2.5-flash"))
+    Web(LiteratureSettings(cache=str(tmp_path)), Credentials())

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field
 
+from agent.budget import NoShares
 from models import roles
 from models.backend import Backend, ModelRequest, Prompt, Reply
-from models.errors import AnswerCut, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable
+from models.budget import Budget, BudgetSettings, most_of_call
+from models.errors import AnswerCut, BudgetSpent, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable
 from models.failover import open_backend
-from models.settings import ModelSettings
+from models.prices import prompt_tokens
+from models.settings import ModelSettings, Price
+from record.events.running import Answered
+from record.log import MemoryLog
+from record.nouns.decisions import CallKey
 from tests.models.examples import CODE
 from tests.models.json_server import JsonServer, called, completion
 
@@ -42,13 +49,14 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(key, "any-key")
 
 
-def opened(shape: str, url: str) -> Backend:
+def opened(shape: str, url: str, **price: float) -> Backend:
     root = "/v1" if shape in ("chat", "responses") else ""
-    return open_backend(ModelSettings(name=NAMES[shape], base_url=url + root, context_tokens=100_000, retries=1,
-                                      output_retries=1))
+    return open_backend(ModelSettings(
+        name=NAMES[shape], base_url=url + root, context_tokens=100_000, retries=1, output_retries=1,
+        prices={NAMES[shape]: Price(**price)} if price else {}))
 
 
-async def answered(shape: str, *bodies: object) -> tuple[Reply | ModelError, int]:
+async def answered(shape: str, *bodies: object, **price: float) -> tuple[Reply | ModelError, int]:
     """What comes of a question when a server answers these, the last one for ever; and how often it was asked."""
     left = list(bodies)
 
@@ -57,7 +65,7 @@ async def answered(shape: str, *bodies: object) -> tuple[Reply | ModelError, int
 
     with JsonServer(answer) as server:
         try:
-            return await opened(shape, server.url).answer(QUESTION), len(server.posted)
+            return await opened(shape, server.url, **price).answer(QUESTION), len(server.posted)
         except ModelError as error:
             assert "\n" not in str(error)
             return error, len(server.posted)
@@ -97,18 +105,48 @@ def without_answer(shape: str) -> dict[str, Any]:
     return good(shape) | {place: []}
 
 
-def without_usage(shape: str) -> dict[str, Any]:
+def usage_in(shape: str, body: dict[str, Any]) -> dict[str, Any]:
+    return body["usageMetadata" if shape == "google" else "usage"]
+
+
+def with_count(shape: str, count: object, *, written: bool) -> dict[str, Any]:
+    """A good answer that says of what it read, or wrote, that it were so many tokens."""
     body = good(shape)
-    del body["usageMetadata" if shape == "google" else "usage"]
+    names = {"chat": ("prompt_tokens", "completion_tokens"), "google": ("promptTokenCount", "candidatesTokenCount")}
+    usage_in(shape, body)[names.get(shape, ("input_tokens", "output_tokens"))[written]] = count
     return body
 
 
-def negative_usage(shape: str) -> dict[str, Any]:
+def with_cached(shape: str, count: object) -> dict[str, Any]:
+    """A good answer that read 10 tokens, so many of them from a cache."""
     body = good(shape)
-    used = body["usageMetadata" if shape == "google" else "usage"]
-    for name, value in used.items():
-        used[name] = -5 if isinstance(value, int) else value
+    usage = usage_in(shape, body)
+    if shape == "anthropic":  # where what a cache held comes on top
+        usage["cache_read_input_tokens"] = -10 if count == 30_000 else count
+    elif shape == "google":
+        usage["cachedContentTokenCount"] = count
+    else:
+        usage["prompt_tokens_details" if shape == "chat" else "input_tokens_details"] = {"cached_tokens": count}
     return body
+
+
+def odd_usage(shape: str, what: str) -> dict[str, Any]:
+    """A good answer whose count of tokens cannot be."""
+    counts: dict[str, object] = {"negative": -5000, "huge": 10**15, "a fraction": 12.5, "null": None, "a word": "many",
+                                 "not a number": float("nan"), "endless": float("inf"), "nothing": 0}
+    if what == "not told":
+        body = good(shape)
+        del body["usageMetadata" if shape == "google" else "usage"]
+        return body
+    verb, _, count = what.partition(" ")
+    if verb == "cached":
+        return with_cached(shape, {"more than was read": 30_000, "less than nothing": -30_000}[count])
+    return with_count(shape, counts[count], written=verb == "wrote")
+
+
+ODD_USAGE = ("not told", "cached more than was read", "cached less than nothing", *(
+    f"{verb} {what}" for verb in ("read", "wrote") for what in (
+        "negative", "huge", "a fraction", "null", "a word", "not a number", "endless", "nothing")))
 
 
 def filtered(shape: str) -> dict[str, Any]:
@@ -191,17 +229,79 @@ async def test_a_filtered_answer_is_a_refusal(shape: str) -> None:
     assert isinstance(error, ModelRefused) and "filter" in str(error), error
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("body", [without_usage, negative_usage])
-async def test_an_answer_that_does_not_say_what_it_took_is_counted_by_its_length(
-    shape: str, body: Callable[[str], dict[str, Any]]
-) -> None:
-    reply, asked = await answered(shape, body(shape))
-    if shape == "anthropic" and body is without_usage:
-        assert isinstance(reply, ModelUnavailable)  # it is part of the form there
+@pytest.mark.parametrize(("what", "shape"), of_shapes(ODD_USAGE, (
+    "not told", "cached more than was read", "wrote negative", "wrote nothing", "read huge")))
+async def test_counts_that_cannot_be_are_booked_as_the_most_that_was_set_aside(what: str, shape: str) -> None:
+    reply, asked = await answered(shape, odd_usage(shape, what), input=3.0, output=15.0, cached=0.3)
+    if isinstance(reply, ModelUnavailable):  # a client reads no answer out of it: what was set aside stays so
+        assert shape in ("google", "anthropic") and reply.billed and asked == 2
         return
     assert isinstance(reply, Reply) and reply.output == Count(value=3) and asked == 1
-    assert 20 < reply.usage.input_tokens < 200 and 1 <= reply.usage.output_tokens < 20, reply.usage
+    read, written = reply.usage.input_tokens, reply.usage.output_tokens
+    assert (read, written) == (prompt_tokens(QUESTION), QUESTION.max_tokens), reply.usage
+    assert reply.usage.usd == pytest.approx((3.0 * read + 15.0 * written) / 1e6)
+
+
+@pytest.mark.parametrize("what", ["read huge", "wrote nothing", "wrote negative", "cached more than was read"])
+async def test_a_cap_holds_whatever_a_server_says_that_its_answers_took(what: str) -> None:
+    def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        return 200, odd_usage("chat", what)
+
+    with JsonServer(answer) as server:
+        settings = ModelSettings.model_validate({
+            "name": "openai-chat:m", "base_url": f"{server.url}/v1", "context_tokens": 100_000, "retries": 0,
+            "output_retries": 0, "prices": {"m": {"input": 3.0, "output": 15.0, "cached": 0.3}}})
+        backend, log = open_backend(settings), MemoryLog()
+        most = most_of_call(settings, QUESTION.role, prompt_tokens(QUESTION), max_tokens=100).usd
+        budget = Budget(BudgetSettings(usd=3.5 * most), log, NoShares(), settings)
+        with pytest.raises(BudgetSpent):
+            for ordinal in range(10):
+                key = CallKey(decision=1, attempt=0, role="code", ordinal=ordinal)
+                reply = await budget.answer(key, QUESTION, backend)
+                log.append(Answered(key=key, request_sha256="", model=reply.model, answer={}, usage=reply.usage,
+                                    seconds=0.0))
+        assert len(server.posted) == 3 and 0 < log.state.spent.usd <= 3.5 * most
+
+
+OFF_FORM: dict[str, dict[str, Any]] = {
+    "a time with a fraction": {"created": 1795839047.47}, "no time": {"created": None}, "no id": {"id": None},
+    "another object": {"object": None}, "a number for an id": {"id": 17}, "no model": {"model": None},
+}
+
+
+@pytest.mark.parametrize("what", [*OFF_FORM, "arguments as an object", "a call without id", "all of it"])
+async def test_a_chat_completion_that_is_a_little_off_its_form_is_read(what: str) -> None:
+    body = good("chat")
+    for one, fields in OFF_FORM.items():
+        body |= fields if what in (one, "all of it") else {}
+    call = body["choices"][0]["message"]["tool_calls"][0]
+    if what in ("arguments as an object", "all of it"):
+        call["function"]["arguments"] = {"value": 3}
+    if what in ("a call without id", "all of it"):
+        del call["id"], call["type"], body["choices"][0]["index"]
+    reply, asked = await answered("chat", body)
+    assert isinstance(reply, Reply) and reply.output == Count(value=3) and asked == 1
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (10, 2)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_half_a_surrogate_pair_in_an_answer_can_be_written_down(shape: str) -> None:
+    class Words(BaseModel):
+        text: str
+
+    def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        text = json.dumps(good(shape, arguments={"text": "an odd HALF word"}))
+        return 200, text.replace("HALF", "\\ud83d").encode()
+
+    with JsonServer(answer) as server:
+        reply = await opened(shape, server.url).answer(replace(QUESTION, output_type=Words))
+    assert isinstance(reply.output, Words) and reply.output.text == "an odd ? word"
+    assert reply.output.model_dump_json()
+
+
+async def test_an_error_in_place_of_an_answer_is_told() -> None:
+    error, _ = await answered("chat", {"error": {"message": "Provider returned error", "code": 502}})
+    assert isinstance(error, ModelUnavailable) and "Provider returned error" in str(error)
 
 
 def cut(shape: str) -> dict[str, Any]:

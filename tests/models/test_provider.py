@@ -40,7 +40,7 @@ from record.edits import Edit
 from record.log import MemoryLog
 from record.prompts import keep
 from tests.models.examples import CODE, PROGRAM
-from tests.models.openai_server import Choose, OpenAIServer, Step, content, drop, page, stall, status, tool
+from tests.models.openai_server import Choose, Exchange, OpenAIServer, Step, content, drop, page, stall, status, tool
 from tests.programs import files
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("local_requests")]
@@ -211,8 +211,24 @@ async def test_a_passing_fault_is_waited_out(fault: Step) -> None:
 async def test_a_lasting_fault_is_one_clear_error(fault: Step) -> None:
     error, server = await failing([fault])
     assert isinstance(error, ModelUnavailable)
-    assert str(error).startswith("openai:some-model: no answer after 3 tries; resume later: ")
+    assert str(error).startswith(f"openai:some-model: no answer after 3 tries at {server.url}; resume later: ")
     assert len(server.requests) == 3
+
+
+@pytest.mark.asyncio
+async def test_a_page_in_place_of_an_answer_is_told_as_one() -> None:
+    error, _ = await failing([page("<!DOCTYPE html><html>please log in</html>")])
+    assert isinstance(error, ModelUnavailable) and "an HTML page came in place of an answer" in str(error)
+
+
+@pytest.mark.asyncio
+async def test_a_server_that_sends_requests_on_is_told_with_the_place_and_not_waited_for() -> None:
+    def moved(exchange: Exchange) -> None:
+        exchange.send(307, b"", location="/elsewhere/v1/chat/completions")
+
+    error, server = await failing([moved])
+    assert isinstance(error, ModelConfigError) and len(server.requests) == 1
+    assert f"{server.url.removesuffix('/v1')}/elsewhere/v1; if that is right, set models.base_url" in str(error)
 
 
 @pytest.mark.asyncio

@@ -207,6 +207,22 @@ async def test_a_server_without_both_is_asked_by_the_prompt(refusal: tuple[int, 
     assert '"value"' in told  # the schema stands in the prompt
 
 
+async def test_a_server_that_takes_no_response_format_either_is_asked_in_the_prompt_alone() -> None:
+    def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        for name in ("tools", "response_format"):
+            if body.get(name):
+                return 400, {"error": {"message": f"Unknown parameter: '{name}'", "type": "invalid_request_error"}}
+        return 200, completion({"content": '{"value": 3}'})
+
+    with JsonServer(answer) as server:
+        backend = opened("openai-chat:m", base_url=f"{server.url}/v1", context_tokens=100_000)
+        replies = [await backend.answer(request()) for _ in range(2)]
+    assert [reply.output for reply in replies] == [Count(value=3)] * 2
+    sent = ["tools" if body.get("tools") else body.get("response_format", {}).get("type", "") for body in server.posted]
+    assert sent == ["tools", "json_schema", "json_object", "", ""], "what it turned out not to take is not sent again"
+    assert 'value' in json.dumps(server.posted[-1]["messages"]), "the schema stands in the prompt"
+
+
 async def test_answers_under_way_together_learn_it_together() -> None:
     with JsonServer(takes("prompted")) as server:
         backend = opened("openai:m", base_url=f"{server.url}/v1")
