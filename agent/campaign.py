@@ -59,6 +59,7 @@ from record.folder import write_file
 from record.lock import hold
 from record.nouns.idea import Idea, IdeaError, read_ideas
 from record.reading import RecordError, is_run, read_events, read_state
+from record.whole import whole
 from search.replication import prospect_of
 from stages.ideation.converting import is_text, read_text
 
@@ -425,8 +426,7 @@ class Campaign:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                text = os.pread(file, 20, 0)
-                return int(text) if text.isdigit() else 0
+                return whole(os.pread(file, 20, 0).decode(errors="replace")) or 0
         return None
 
     def _settle(self, one: Entry) -> None:

@@ -38,6 +38,7 @@ from record.folder import RunFolder, write_file
 from record.keeping import collect
 from record.log import EventLog
 from record.nouns.nodes import STAGES, Phase, StageName
+from record.whole import whole
 from sandbox.datasets import files_of
 from sandbox.errors import ClusterDown, ExecutorError, PackageError
 from sandbox.executor import LocalExecutor
@@ -75,7 +76,7 @@ def job_end(variable: str) -> float | None:
 
     Source: sbatch(1), output environment variables, SLURM_JOB_END_TIME.
     """
-    return float(variable) if variable.isdigit() and int(variable) > 0 else None
+    return float(whole(variable) or 0) or None
 
 
 @dataclass

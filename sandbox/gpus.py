@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from record.whole import whole
 from sandbox.errors import GpuError
 
 
@@ -95,7 +96,8 @@ def select_devices(seen: Sequence[Device], wanted: Sequence[str]) -> tuple[Devic
     """
     chosen: list[Device] = []
     for word in wanted:
-        device = next(iter(seen[int(word):]), None) if word.isdigit() else _named(seen, word)
+        place = whole(word)
+        device = next(iter(seen[place:]), None) if place is not None else _named(seen, word)
         if device is None:
             known = ", ".join(f"{place} {device.name} {device.uuid}" for place, device in enumerate(seen)) or "none"
             raise GpuError(f"sandbox.gpus names {word!r}, which is none of the {len(seen)} visible GPUs: "
@@ -108,8 +110,8 @@ def select_devices(seen: Sequence[Device], wanted: Sequence[str]) -> tuple[Devic
 
 def _named(devices: Sequence[Device], word: str) -> Device | None:
     """The one device of that index, UUID or beginning of a UUID."""
-    if word.isdigit():
-        return next((device for device in devices if device.index == int(word)), None)
+    if (index := whole(word)) is not None:
+        return next((device for device in devices if device.index == index), None)
     if not word.startswith(("GPU-", "MIG-")):
         return None
     matches = [device for device in devices if device.uuid == word] or [

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
+from record.whole import whole
 from sandbox.errors import ExecutorError
 
 POLL = 0.05
@@ -71,17 +72,18 @@ class Slots:
         except OSError:
             return False
         who, _, held = text.partition(" ")
-        return who != self._who and held.isdigit() and int(held) < self._held - 1
+        number = whole(held)
+        return who != self._who and number is not None and number < self._held - 1
 
     def _files(self) -> list[Path]:
         assert self._shared is not None
         try:
-            found = sorted((one for one in self._shared.iterdir() if one.name.isdigit()), key=lambda one: int(one.name))
+            numbers = {number: one for one in self._shared.iterdir() if (number := whole(one.name)) is not None}
         except OSError as error:
             raise ExecutorError(f"the slots in {self._shared} cannot be read: {error.strerror}") from None
-        if not found:
+        if not numbers:
             raise ExecutorError(f"{self._shared} holds no slots")
-        return found
+        return [numbers[number] for number in sorted(numbers)]
 
     async def _take(self, locks: ExitStack, *, alone: bool) -> None:
         """One slot of those that are shared, or all; kept until `locks` are closed."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager, suppress
@@ -21,6 +20,7 @@ from pydantic import ValidationError
 from record.exchanges import SubjectBudgetSpent, SubjectRefused
 from record.nouns.frozen import encodable
 from record.nouns.subjects import Exchange, Question
+from record.whole import whole
 
 MESSAGE = 2**20
 """Bytes of one question, at most."""
@@ -77,7 +77,7 @@ class Session:
     def cited(self, exchange: str) -> Exchange | None:
         """An exchange of this execution by its id; None where it is none of its own."""
         digest, _, ordinal = exchange.rpartition("-")
-        if not re.fullmatch("[0-9]{1,9}", ordinal) or int(ordinal) >= self._drawn.get(digest, 0):
+        if (number := whole(ordinal)) is None or number >= self._drawn.get(digest, 0):
             return None
         return self.subjects.find(self.key, exchange)
 

@@ -16,6 +16,7 @@ from literature.settings import SourceName
 from literature.sources import Catalogue, Shape, at, parsed, works, years_of
 from literature.web import Question
 from literature.works import Wanted, Work, arxiv_of, arxiv_year, doi_of
+from record.whole import whole
 
 _FIELDS = "title,abstract,year,publicationDate,authors,externalIds,venue"
 
@@ -66,7 +67,7 @@ def _work(item: _Item) -> Work | None:
     title, marked = without_retraction_mark(item.title)
     doi = doi_of(item.doi or "")
     arxiv = arxiv_of(f"arXiv:{item.arxiv}" if item.arxiv else item.doi or "")
-    dated = int(item.date[:4]) if item.date and item.date[:4].isdigit() else None
+    dated = whole(item.date[:4]) if item.date else None
     return Work(
         source="semantic_scholar", id=item.id, title=title, authors=tuple(one.name or "" for one in item.authors or ()),
         years=years_of(item.year, dated, arxiv_year(arxiv)), venue=item.venue or "", dois=(doi,) if doi else (),

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from record.nouns.data import DataPlan
 from record.nouns.frozen import Frozen
+from record.whole import whole
 
 _PATH = re.compile(r"[a-z_]+(?:\[[^\[\]]+\]|\.[a-z_]+)*")
 
@@ -65,8 +66,8 @@ def value_at(plan: DataPlan, path: str) -> Any:
             at = cast("dict[str, Any]", at)[field or item]
         elif not isinstance(at, tuple) or not item:
             raise LookupError(path)
-        elif item.isdecimal():
-            at = cast("tuple[Any, ...]", at)[int(item)]
+        elif (place := whole(item)) is not None:
+            at = cast("tuple[Any, ...]", at)[place]
         else:
             at = {one.get("name") or one.get("id"): one for one in cast("tuple[dict[str, Any], ...]", at)}[item]
     return at

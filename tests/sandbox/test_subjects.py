@@ -20,12 +20,14 @@ from models.subjects import SubjectModels
 from record.exchanges import LISTED, Exchanges, SubjectDown, differing, spent_in
 from record.nouns.cells import Cell
 from record.nouns.data import Measurement
+from record.nouns.protocol import value_at
 from sandbox.data.spec import spec_of
 from sandbox.datasets import materialise, registry
 from sandbox.executor import LocalExecutor
 from sandbox.job import Job, Outcome
 from sandbox.scoring import score_sealed
 from sandbox.subjects import Session
+from tests.record.test_estimands import plan
 from tests.sandbox.conftest import SETTINGS
 
 
@@ -239,3 +241,9 @@ def test_a_citation_that_is_none_is_the_code_s_fault(exchange: str) -> None:
     session = Session(cast("Any", None), "key", ())
     session._drawn["a"] = 10  # pyright: ignore[reportPrivateUsage]
     assert session.cited(exchange) is None
+
+
+@pytest.mark.parametrize("item", ["\u00b2", "9" * 5000, "\u0663"])
+def test_a_place_in_a_plan_that_is_no_number_is_no_place(item: str) -> None:
+    with pytest.raises(LookupError):
+        value_at(plan(), f"metrics[{item}]")
