@@ -51,12 +51,15 @@ from record.campaign import (
     amounts,
     chosen,
     is_campaign,
+    read_campaign,
 )
 from record.errors import WrongUse
+from record.exchanges import spent_in
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.folder import write_file
 from record.lock import hold
+from record.nouns.decisions import Spending
 from record.nouns.idea import Idea, IdeaError, read_ideas
 from record.reading import RecordError, is_run, read_events, read_state
 from record.whole import whole
@@ -242,35 +245,38 @@ class Runs:
                             why=last_words(self.folder, entry.name))
         try:
             state = read_state(run)
-        except RecordError as error:
-            return RunEnded(name=entry.name, why=str(error))
+            subjects = spent_in(run)
+        except RecordError as error:  # nobody knows what it took: all that it might
+            return RunEnded(name=entry.name, why=str(error), spent=entry.share.caps if entry.share else {})
         code, why = (None, "it was killed, or died") if state.ended is None else (
             state.ended.exit_code, state.ended.reason)
         if code == 130 and returned == 2:  # refused before it was taken up
             code, why = 2, last_words(self.folder, entry.name)
         paused = code == 130 and state.phase == "tuning" and self.keep and not entry.chosen
-        return RunEnded(name=entry.name, code=code, why=why, spent=spent_of(state),
+        return RunEnded(name=entry.name, code=code, why=why, spent=spent_of(state, subjects),
                         prospect=prospect_in(state, entry.name) if paused else None)
 
     def _ideas(self, entry: Entry, returned: int | None) -> RunEnded | IdeasFound:
         folder = self.folder / TOPICS / entry.name
         try:
-            spent = spent_of(fold(read_events(folder / IDEATION)))
+            spent = spent_of(fold(read_events(folder / IDEATION))) if (folder / IDEATION).exists() else Amounts()
         except RecordError:
-            spent = Amounts()
+            spent = entry.share.caps if entry.share else Amounts()
         if returned in (0, 3, None) and (folder / "ideas.json").is_file():
             ideas = [one for one in read_ideas(folder / "ideas.json") if isinstance(one, Idea)]
-            known = {file.stem for file in (self.folder / IDEAS).glob("*.json")}
+            taken = set(read_campaign(self.folder).entries)
             if len(ideas) >= entry.ideas or returned == 3:
                 return IdeasFound(name=entry.name, spent=spent, ideas=tuple(
-                    (self._kept(entry, number, idea, known), idea.title) for number, idea in enumerate(ideas, 1)))
+                    (self._kept(entry, number, idea, taken), idea.title) for number, idea in enumerate(ideas, 1)))
         return RunEnded(name=entry.name, code=returned if returned in (1, 2, 130) else None, spent=spent,
                         why=last_words(self.folder, entry.name))
 
-    def _kept(self, entry: Entry, number: int, idea: Idea, known: set[str]) -> str:
-        name = slug(f"{entry.name}-{number}")
-        if name not in known:
-            keep_idea(self.folder, name, idea)
+    def _kept(self, entry: Entry, number: int, idea: Idea, taken: set[str]) -> str:
+        """The name under which an idea of a topic lies from now on: none that another one has."""
+        names = (slug(f"{entry.name[:50]}-{number}{more}") for more in ("", *(f"-{n}" for n in range(2, 10_000))))
+        name = next(name for name in names if name not in taken)
+        taken.add(name)
+        keep_idea(self.folder, name, idea)
         return name
 
 
@@ -282,12 +288,13 @@ def limits_of(share: Share) -> list[str]:
     return [word for limit in limits for word in ("--set", limit)]
 
 
-def spent_of(state: RunState) -> Amounts:
-    """All that a run took, and may have taken."""
-    spent = state.spent
+def spent_of(state: RunState, subjects: Spending | None = None) -> Amounts:
+    """All that a run took, and may have taken; `subjects`, as their exchanges say, which its events tell late."""
+    spent, subjects = state.spent, subjects or Spending()
+    told = sum(one.input_tokens + one.output_tokens for one in state.subjects)
     return amounts({"usd": spent.usd, "tokens": float(spent.tokens), "gpu_hours": spent.gpu_seconds / 3600,
-                    "subject_usd": sum(one.usd for one in state.subjects),
-                    "subject_tokens": float(sum(one.input_tokens + one.output_tokens for one in state.subjects))})
+                    "subject_usd": max(subjects.usd, sum(one.usd for one in state.subjects)),
+                    "subject_tokens": float(max(subjects.tokens, told))})
 
 
 def prospect_in(state: RunState, name: str) -> Prospect:
@@ -367,7 +374,7 @@ class Campaign:
 
     @property
     def _in_time(self) -> bool:
-        left = self.state.seconds_left(time.time())
+        left = self.state.seconds_left(self._log.now())
         return left is None or left > 0
 
     def _take_queued(self) -> None:
@@ -393,7 +400,7 @@ class Campaign:
                  if now >= self._since.get(one.name, 0.0) + self.backoff * one.tries or not one.tries]
         if terms is None or not ready or len(self.state.running) >= terms.parallel or not self._in_time:
             return False
-        self._launch(ready[0], self.state.share_of(ready[0].name, time.time()))
+        self._launch(ready[0], self.state.share_of(ready[0].name, self._log.now()))
         return True
 
     def _launch(self, one: Entry, share: Share) -> None:

@@ -240,8 +240,10 @@ class Process:
 
     @asynccontextmanager
     async def _watched(self, bench: Bench) -> AsyncGenerator[None]:
-        """While inside: commands are taken, and the clock is watched."""
+        """While inside: commands are taken, and the clock is watched. What ends the watch ends the run, and is raised:
+        nobody would stop, pause or limit it any more."""
         watch = asyncio.ensure_future(self._watch(bench))
+        watch.add_done_callback(lambda watch: None if watch.cancelled() else self._drop())
         try:
             yield
         finally:
@@ -256,12 +258,14 @@ class Process:
             self._stop(f"stopped{by}" + (f": {short(request.text, 160)}" if request.text else ""))
 
         job = job_end(os.environ.get("SLURM_JOB_END_TIME", ""))
+        job = job and time.monotonic() + job - time.time()  # the machine's clock may be set meanwhile
         steering = Steering(self.folder, self.log, self.signals, asked_to_stop, self.left)
         while True:
-            steering.look()
-            steering.mind_disk(self.settings.min_free_gb)
+            with suppress(OSError):  # of a disk or a file server that is away for a moment: the next look may reach it
+                steering.look()
+                steering.mind_disk(self.settings.min_free_gb)
             note_time(bench)
-            if job is not None and time.time() > job - self.settings.slurm.margin_timeout:
+            if job is not None and time.monotonic() > job - self.settings.slurm.margin_timeout:
                 if self.settings.slurm.at_end == "report":
                     limit(self.log, "the SLURM job is about to end")
                 else:

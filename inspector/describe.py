@@ -91,6 +91,10 @@ def _of_the_run(event: running.RunEvent | running.CallEvent, state: RunState) ->
         case running.Collected():
             return (f"collected {len(event.folders)} folders of checkpoints and artifacts (keep={event.keep}): "
                     f"{event.bytes / 1e9:.2f} GB free")
+        case running.ClockMoved():
+            way = "ahead" if event.seconds > 0 else "back"
+            return (f"the machine's clock went {duration(abs(event.seconds))} {way}: it slept, or was set; no limit "
+                    "counts that")
         case running.Ended():
             return f"ended with exit code {event.exit_code}" + (f": {short(event.reason, 100)}" if event.reason else "")
         case _:

@@ -229,10 +229,10 @@ class CampaignState:
                 self._change(event.name, share=event.share)
             case RunEnded():
                 failed = event.code in (None, 1, 130) and not event.asked and event.prospect is None
-                self._change(event.name, share=None, end=event, spent=event.spent,
+                self._change(event.name, share=None, end=event, spent=self._more(event.name, event.spent),
                              tries=self.entries[event.name].tries + failed)
             case IdeasFound():
-                self._change(event.name, share=None, over=True, spent=event.spent)
+                self._change(event.name, share=None, over=True, spent=self._more(event.name, event.spent))
                 for name, title in event.ideas:
                     self._change(name, title=title)
             case Chosen():
@@ -241,6 +241,11 @@ class CampaignState:
                     self._change(one.name, chosen=one.name in event.names, set_aside=one.name not in event.names)
             case CampaignEnded():
                 self.ended = event
+
+    def _more(self, name: str, spent: Amounts) -> Amounts:
+        """What one took all told: no less than was told of it before, whatever became of its folder."""
+        known = self.entries[name].spent if name in self.entries else {}
+        return {what: max(known.get(what, 0.0), spent.get(what, 0.0)) for what in {**known, **spent}}
 
     def _change(self, name: str, **changes: object) -> None:
         known = self.entries.get(name, Entry(name=name))
@@ -312,6 +317,7 @@ class CampaignLog:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.state = folder, CampaignState()
+        self._offset = time.time() - time.monotonic()
         path = folder / LOG
         if path.exists():
             self.state = read_campaign(folder)
@@ -319,9 +325,13 @@ class CampaignLog:
             if not whole.endswith(b"\n"):
                 os.truncate(path, whole.rfind(b"\n") + 1)
 
+    def now(self) -> float:
+        """Seconds since 1970 as this process found them, which go on evenly whatever becomes of the machine's clock."""
+        return self._offset + time.monotonic()
+
     def append(self, event: CampaignEvent) -> None:
         """Write an event, and apply it once it is on disk."""
-        at = time.time()
+        at = self.now()
         with open(self.folder / LOG, "ab") as file:
             file.write(_LINE.dump_json((at, event)) + b"\n")
             file.flush()

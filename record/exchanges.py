@@ -144,7 +144,7 @@ class Exchanges:
             error: Exception | None = None
             try:
                 await asyncio.to_thread(self._write, [(statement, values) for statement, values, _ in rows])
-            except sqlite3.Error as caught:
+            except Exception as caught:  # noqa: BLE001  this task's edge: who waits for it would wait for ever
                 error = RecordError(f"cannot write to {self._path}: {caught}; free disk space, then resume")
             for _, _, done in rows:
                 if not done.done():

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from record.events import EVENT, Event
-from record.events.running import Answered
+from record.events.running import Answered, ClockMoved
 from record.fold.apply import apply, fold
 from record.fold.state import RunState
 from record.folder import write_file
@@ -34,6 +34,9 @@ from record.nouns.frozen import encodable
 from record.reading import SCHEMA, RecordError, add, events_in, many_made, read_rows, rows_of
 
 Listener = Callable[[Event, RunState], None]
+LEAP = 30.0
+"""Seconds by which the machine's clock may move against the time of a process between two events unnoticed: less is
+set right by the protocols that keep clocks, and matters to no time limit."""
 
 
 class Recorder(ABC):
@@ -57,10 +60,16 @@ class EventLog(Recorder):
     """The writer of one run's log. Open it once a process, under the run's lock (`record.lock`)."""
 
     def __init__(
-        self, path: Path, *, clock: Callable[[], float] = time.time, listener: Listener | None = None
+        self, path: Path, *, clock: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic,
+        listener: Listener | None = None
     ) -> None:
-        """Open or make the log, by its name a database or an `events.jsonl`. Raises `RecordError`."""
-        self.path, self._clock = path, clock
+        """Open or make the log, by its name a database or an `events.jsonl`. Raises `RecordError`.
+
+        `clock` dates events; `steady` tells how long the process has run, whatever becomes of that clock.
+        """
+        self.path, self._clock, self._steady = path, clock, steady
+        self._seen: tuple[float, float] | None = None
+        """Both, at the last event of this process."""
         with ExitStack() as unless_opened:
             try:
                 if path.name == LINES:
@@ -78,13 +87,20 @@ class EventLog(Recorder):
             self._opened = unless_opened.pop_all()
 
     def append(self, event: Event) -> int:
-        at, (body, event) = self._clock(), _as_written(event)
+        at, now = self._clock(), self._steady()
+        if self._seen is not None and abs(moved := at - self._seen[0] - (now - self._seen[1])) > LEAP:
+            self._append(ClockMoved(seconds=moved), at)
+        self._append(event, at)
+        self._seen = at, now
+        return self.state.events
+
+    def _append(self, event: Event, at: float) -> None:
+        body, event = _as_written(event)
         try:
             self._write(at, body)
         except (sqlite3.Error, OSError) as error:
             raise RecordError(f"cannot write to the record {self.path}: {error}; {_remedy(error)}") from error
         self._fold(event, at)
-        return self.state.events
 
     def close(self) -> None:
         self._opened.close()

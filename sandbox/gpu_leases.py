@@ -140,9 +140,11 @@ class GpuLeases:
             self._drop(lease)
 
     async def _return(self, lease: Lease) -> None:
-        while self._still_on(lease):
-            await asyncio.sleep(_POLL)
-        self._drop(lease)
+        try:
+            while self._still_on(lease):
+                await asyncio.sleep(_POLL)
+        finally:
+            self._drop(lease)
 
     def _drop(self, lease: Lease) -> None:
         self._out.discard(lease)

@@ -27,6 +27,7 @@ from models.settings import ModelSettings
 from record.campaign import Amounts
 from record.claims.means import paper_claims, winner
 from record.events import Event
+from record.exchanges import spent_in
 from record.fold.apply import fold
 from record.fold.facts import RoleUsage, total_of
 from record.fold.state import RunState
@@ -153,8 +154,8 @@ def run_state(folder: Path) -> RunState | None:
 def task_spent(folder: Path) -> Amounts:
     """What a task took, without its judging."""
     spent: Amounts = {}
-    for state in (ideation_state(folder), run_state(folder)):
-        for what, amount in spent_of(state).items() if state is not None else ():
+    for state, subjects in ((ideation_state(folder), None), (run_state(folder), spent_in(folder / "run"))):
+        for what, amount in spent_of(state, subjects).items() if state is not None else ():
             spent[what] = spent.get(what, 0.0) + amount
     return spent
 

@@ -121,6 +121,14 @@ class Recovered(Frozen):
     seconds: float = Field(description="how long it did not")
 
 
+class ClockMoved(Frozen):
+    """The machine's clock went another way than time did for the process that works on the run: the machine slept, or
+    its clock was set. The run did not work in that time."""
+
+    type: Literal["clock_moved"] = "clock_moved"
+    seconds: float = Field(description="by which it is ahead of where it would be; below zero: behind")
+
+
 class Ended(Frozen):
     """The process ended in an orderly way."""
 
@@ -155,7 +163,7 @@ class InCampaign(Frozen):
 
 
 RunEvent = (Started | Resumed | Branched | Commanded | Unheeded | Limited | Paused | Recovered | Collected
-            | SubjectsAsked | InCampaign | Ended)
+            | SubjectsAsked | InCampaign | ClockMoved | Ended)
 
 
 class Answered(Frozen):

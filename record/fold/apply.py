@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from record.events import Event, papers
 from record.events import repository as of_code
-from record.events.running import Branched, CallEvent, Resumed, RunEvent
+from record.events.running import Branched, CallEvent, ClockMoved, Resumed, RunEvent
 from record.events.searching import NodeEvent, SearchEvent
 from record.fold.process import add_model, apply_call, apply_process
 from record.fold.search import apply_node, apply_search
@@ -21,7 +21,8 @@ def apply(state: RunState, event: Event, at: float = 0.0) -> None:
     """Fold one event into the state, in place."""
     state.events += 1
     if state.events > 1 and state.held is None and not isinstance(event, Resumed | papers.Rewriting | Branched):
-        state.active_seconds += max(0.0, at - state.last_at)
+        moved = event.seconds if isinstance(event, ClockMoved) else 0.0
+        state.active_seconds += max(0.0, at - state.last_at - moved)
     state.last_at = at
     if isinstance(event, CallEvent):  # the most frequent first: a resume folds thousands of events
         apply_call(state, event)

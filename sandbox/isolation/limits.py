@@ -166,7 +166,11 @@ class Watchdog:
         with contextlib.suppress(BadFile):
             self._before = bytes_below(self.shared)
         while not self._ended.wait(LOOK):
-            failure = self.look()
+            try:
+                failure = self.look()
+            except Exception as error:  # noqa: BLE001  this thread's edge: without it nothing holds to a limit
+                failure = Failure(kind="other", message=(
+                    f"what holds it to its limits failed ({type(error).__name__}: {error}), and so it was killed"))
             if failure is not None and not self._ended.is_set():
                 self.failure = failure
                 self.kill_all()

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agent.campaign import Campaign, Runs, begin, ideas_in
+from agent.campaign import Campaign, Found, Runs, begin, ideas_in
 from agent.cli import main
 from agent.settings import compose
 from record.campaign import (
@@ -35,8 +35,14 @@ from record.campaign import (
     read_campaign,
 )
 from record.errors import WrongUse
+from record.events.running import Started
+from record.exchanges import Exchanges
+from record.log import EventLog
+from record.nouns.decisions import Spending
+from record.nouns.subjects import Exchange, Question
 from record.reading import read_state
 from tests.agent.test_cli_bad_input import refused
+from tests.models.examples import IDEA
 
 PROGRAM = (sys.executable, "-m", "tests.agent.scripted_run")
 ROOT = Path(__file__).parents[2]
@@ -300,3 +306,58 @@ def test_a_queue_that_is_none(place: Path, capsys: pytest.CaptureFixture[str]) -
     (place / "a.json").write_text(json.dumps(idea("a", "again")))
     assert "has an idea called a already" in refused(capsys, "queue", "add", "campaign", "a.json")
     assert "the settings of a campaign are fixed" in refused(capsys, "resume", "campaign", "--workers", "3")
+
+
+async def test_what_a_run_paid_for_subjects_is_no_share_of_another_however_it_died(tmp_path: Path) -> None:
+    (tmp_path / "ideas.json").write_text(json.dumps([idea("a", "a"), idea("b", "b")]))
+    folder = tmp_path / "campaign"
+    begin(list(ideas_in([tmp_path / "ideas.json"])), compose(environment={}),
+          Terms(parallel=1, slots=1, caps={"subject_usd": 10.0}), folder)
+    log, run = CampaignLog(folder), folder / "runs" / "a"
+    log.append(Launched(name="a", share=log.state.share_of("a", 0.0)))
+    run.mkdir(parents=True)
+    events = EventLog(run / "run.db")
+    events.append(Started(idea=IDEA, settings={}, seed=0, version="0", model="scripted"))
+    events.close()
+    exchanges, question = Exchanges(run / "exchanges.db"), Question.model_validate(
+        {"subject": "small", "messages": [{"role": "user", "content": "hi"}]})
+    most = Spending(usd=1.0, tokens=10)
+    for number in range(4):  # three were answered, one was under way when it died
+        call = await exchanges.reserve("cell", f"{question.digest}-{number}", question, most)
+        if number < 3:
+            answer = Exchange(id=f"{question.digest}-{number}", subject="small", text="x", model="m")
+            await exchanges.settle(call, most, answer, tokens=(5, 5), usd=0.98, seconds=0.1)
+    await exchanges.close()
+    ended = Runs(folder).ended(log.state.entries["a"], -9)
+    assert isinstance(ended, RunEnded) and ended.code is None and ended.spent["subject_usd"] == pytest.approx(3.94)
+    for _ in range(RETRIES + 1):
+        log.append(ended)
+    assert log.state.entries["a"].standing == "failed"
+    assert log.state.share_of("b", 0.0).caps["subject_usd"] == pytest.approx(10 - 3.94)
+    (run / "run.db").write_bytes(b"no database")  # what nobody can read may have taken its whole share
+    log.append(Launched(name="a", share=log.state.share_of("a", 0.0)))
+    entry = log.state.entries["a"]
+    assert entry.share is not None and entry.share.caps["subject_usd"] > 3.94
+    log.append(Runs(folder).ended(entry, -9))
+    assert log.state.entries["a"].spent["subject_usd"] == entry.share.caps["subject_usd"]
+    log.append(Launched(name="a", share=log.state.share_of("a", 0.0)))
+    log.append(RunEnded(name="a", why="its folder is gone"))
+    assert log.state.entries["a"].spent["subject_usd"] == entry.share.caps["subject_usd"], "what is spent stays so"
+
+
+def test_an_idea_of_a_topic_has_a_name_of_its_own_where_another_has_that_name(tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text(json.dumps([idea("calib-1", "My own idea")]))
+    folder = tmp_path / "campaign"
+    begin([*ideas_in([tmp_path / "mine.json"]), Found("calib", "calib.md", text="a topic", ideas=2)],
+          compose(environment={}), Terms(parallel=1, slots=1, caps={}), folder)
+    (folder / "topics" / "calib").mkdir(parents=True)
+    (folder / "topics" / "calib" / "ideas.json").write_text(json.dumps([
+        idea("x", "Found one"), idea("y", "Found two")]))
+    log = CampaignLog(folder)
+    log.append(Launched(name="calib", share=log.state.share_of("calib", 0.0)))
+    Runs(folder).ended(log.state.entries["calib"], 0)  # a kill between the files and the event: told again
+    log.append(Runs(folder).ended(log.state.entries["calib"], 0))
+    titles = {name: json.loads((folder / "ideas" / f"{name}.json").read_text())["Title"]
+              for name in log.state.entries if name != "calib"}
+    assert titles == {"calib-1": "My own idea", "calib-1-2": "Found one", "calib-2": "Found two"}
+    assert {name: one.title for name, one in log.state.entries.items() if name != "calib"} == titles

@@ -17,10 +17,12 @@ from typing import Any
 
 import pytest
 
+from inspector.describe import describe
 from models import retry
 from models.errors import ModelConfigError
+from record.campaign import CampaignBegan, CampaignLog, Launched, Share, TakenUp, Terms
 from record.events import Event
-from record.events.running import Commanded
+from record.events.running import ClockMoved, Commanded, Resumed
 from record.fold.state import RunState
 from record.lock import RunLockedError, hold
 from record.log import EventLog, Listener
@@ -256,14 +258,43 @@ def test_a_read_only_folder_is_refused_and_goes_on_when_it_is_not(disk: Path) ->
 # --- clocks and pages -----------------------------------------------------------------------------------------------
 
 
-def test_a_clock_that_is_set_back_takes_no_time_from_a_run(tmp_path: Path) -> None:
-    times = iter([100.0, 110.0, 50.0, 60.0])
-    with closing(EventLog(tmp_path / "run.db", clock=lambda: next(times))) as log:
+@pytest.mark.parametrize(("times", "moved"), [
+    ((100.0, 110.0, 50.0, 60.0), [-70.0]), ((100.0, 110.0, 32_520.0, 32_530.0), [32_400.0]),
+    ((100.0, 110.0, 125.0, 130.0), list[float]())])
+def test_a_clock_that_is_set_or_slept_takes_no_time_from_a_run(
+    times: tuple[float, ...], moved: list[float], tmp_path: Path,
+) -> None:
+    clock, steady = iter(times), iter((0.0, 10.0, 20.0, 30.0))
+    with closing(EventLog(tmp_path / "run.db", clock=lambda: next(clock), steady=lambda: next(steady))) as log:
         for text in "abcd":
             log.append(Commanded(verb="note", text=text))
-        assert log.state.active_seconds == 20.0
+        assert log.state.active_seconds == 30.0 and log.state.last_at == times[-1], "events keep the machine's time"
     state = read_state(tmp_path)
-    assert state.active_seconds == 20.0 and [one.command.text for one in state.notes] == [*"abcd"]
+    assert state.active_seconds == 30.0 and [one.command.text for one in state.notes] == [*"abcd"]
+    found = [event for event, _ in read_events(tmp_path / "run.db") if isinstance(event, ClockMoved)]
+    assert [one.seconds for one in found] == moved
+    assert all("it slept, or was set" in (describe(one, state) or "") for one in found)
+
+
+def test_what_passes_between_two_processes_is_no_time_of_the_run(tmp_path: Path) -> None:
+    for clock, steady in (((0.0, 10.0), (0.0, 10.0)), ((90_000.0, 90_010.0), (5.0, 15.0))):
+        times, ticks = iter(clock), iter(steady)
+        with closing(EventLog(tmp_path / "run.db", clock=lambda times=times: next(times),
+                              steady=lambda ticks=ticks: next(ticks))) as log:
+            log.append(Resumed())
+            log.append(Commanded(verb="note", text="a"))
+    assert read_state(tmp_path).active_seconds == 20.0
+
+
+def test_a_clock_that_leaps_takes_nothing_of_a_campaigns_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = CampaignLog(tmp_path)
+    log.append(CampaignBegan(terms=Terms(parallel=1, slots=1, seconds=3600.0), version="1"))
+    log.append(TakenUp())
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 9 * 3600)
+    log.append(Launched(name="a", share=Share()))
+    left = log.state.seconds_left(log.now())
+    assert left is not None and 3500 < left <= 3600 and log.state.active_seconds < 60
 
 
 def test_a_torn_page_at_the_end_loses_only_what_was_never_acknowledged(tmp_path: Path) -> None:

@@ -1,0 +1,88 @@
+"""What watches a run while it works: one look that fails is passed over, and whatever ends the watch ends the run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from agent import steering
+from agent.process import Process
+from record.control import send
+from record.events.running import Commanded, Started
+from record.exchanges import Exchanges
+from record.folder import RunFolder
+from record.log import EventLog
+from record.nouns.decisions import Spending
+from record.nouns.subjects import Question
+from record.reading import RecordError
+from search.signals import Signals
+from tests.models.examples import IDEA
+
+
+def watched(folder: Path, monkeypatch: pytest.MonkeyPatch, looked: Callable[[int], float]) -> Any:
+    """A process with nothing to do but to watch; `looked` tells what is free at each look at the disk, from 1."""
+    looks = iter(range(1, 10_000))
+
+    def free_gb(_: Path) -> float:  # of a file server, which may be away
+        return looked(next(looks))
+
+    monkeypatch.setattr(steering, "free_gb", free_gb)
+    monkeypatch.setattr("agent.process.POLL", 0.01)
+    settings = SimpleNamespace(min_free_gb=0.0, time_limit=1e9, search=SimpleNamespace(grace=1.0),
+                               slurm=SimpleNamespace(margin_timeout=0.0, at_end="stop"))
+    RunFolder(folder).create()
+    log = EventLog(RunFolder(folder).db)
+    log.append(Started(idea=IDEA, settings={}, seed=0, version="0", model="scripted"))
+    process = cast(Any, Process)(RunFolder(folder), settings, log, frozenset(), None)
+    process.signals, process.asked_by, process.began, process.before = Signals(), "", 0.0, 0.0
+    return process
+
+
+BENCH = cast(Any, SimpleNamespace(seconds_left=lambda: 1e9))
+
+
+async def test_a_disk_that_is_away_for_a_moment_ends_no_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def looked(number: int) -> float:
+        if number in (2, 3):
+            raise OSError(116, "Stale file handle")
+        return 100.0
+
+    process = watched(tmp_path / "run", monkeypatch, looked)
+    process.main = asyncio.current_task()
+    async with asyncio.timeout(20), process._watched(BENCH):
+        await asyncio.sleep(0.2)
+        send(process.folder.root, Commanded(verb="stop", text="please"))
+        await process.signals.stop.wait()
+    assert process.asked_by == "stopped: please" and not list(process.folder.control.iterdir())
+
+
+async def test_what_ends_the_watch_ends_the_run_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked(number: int) -> float:
+        if number == 3:
+            raise ZeroDivisionError("a fault of ours")
+        return 100.0
+
+    process = watched(tmp_path / "run", monkeypatch, looked)
+
+    async def works() -> None:
+        process.main = asyncio.current_task()
+        async with process._watched(BENCH):
+            await asyncio.sleep(60)
+
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.wait_for(asyncio.create_task(works()), 20)
+
+
+async def test_what_cannot_be_written_down_ends_who_waits_for_it(tmp_path: Path) -> None:
+    exchanges = Exchanges(tmp_path / "exchanges.db")
+    question = Question.model_validate({"subject": "small", "messages": [{"role": "user", "content": "hi"}]})
+    with pytest.raises(RecordError, match="too large"):  # no number of SQLite
+        await asyncio.wait_for(exchanges.reserve("c", "x-0", question, Spending(tokens=2**70)), 10)
+    await exchanges.close()
