@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.cli.checks import check_papers
-from agent.cli.edge import DONE, FINDINGS
+from agent.cli.edge import DONE, FINDINGS, check_output
 from agent.cli.paper_commands import BibCheck
 from agent.cli.shown import answer, line, table
 from agent.settings import compose, credentials
@@ -33,8 +33,8 @@ class Line(Frozen):
 
 def check(asked: BibCheck) -> int:
     settings, out = compose(config=asked.config, flags=asked.flags), asked.out
-    if out is not None and out.is_dir():
-        raise WrongUse(f"--out {out} is a folder: give the path of a .bib file")
+    if out is not None:
+        check_output(out, asked.file)
     check_papers(asked.papers)
     entries = read_own(asked.file)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.text import Text
 
 from agent.budget import open_model
-from agent.cli.edge import DONE, FAILED, WRONG_USE, say
+from agent.cli.edge import DONE, FAILED, WRONG_USE, check_output, say
 from agent.cli.shown import answer, line, show
 from agent.code import copied, under_study
 from agent.data import sources_of
@@ -85,8 +85,10 @@ def show_plan(
     plan. Raises `ModelError`, `DatasetError`, `WrongUse`."""
     role = PLAN if settings.code.repository is None else REPOSITORY_PLAN
     planner = settings.models.candidates(role)[0].name
-    if out is not None and out.exists():
-        raise WrongUse(f"{out} exists: name another file")
+    if out is not None:
+        check_output(out)
+        if out.exists():
+            raise WrongUse(f"{out} exists: name another file")
     if planner != "offline" and not json and plan is None:
         show([line(f"asking {planner} for the data plan, and for its review; this costs the calls")])
     try:

@@ -17,6 +17,7 @@ from typer.exceptions import TyperException
 
 from inspector.text import plain
 from record.errors import ExpectedFailure, WrongUse
+from record.reading import is_run
 
 DONE, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, FINDINGS, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
@@ -60,6 +61,18 @@ def exit_code_of(error: BaseException) -> int:
         traceback.print_exception(error)
     say(message)
     return WRONG_USE if isinstance(error, WrongUse | TyperException) else FAILED
+
+
+def check_output(path: Path, *read: Path | None) -> None:
+    """Refuse to write a file where a folder lies, a file that is read, or one of a run. Raises `WrongUse`."""
+    target = path.resolve()
+    if target.is_dir():
+        raise WrongUse(f"{path} is a folder: give the path of a file")
+    if any(one is not None and one.resolve() == target for one in read):
+        raise WrongUse(f"{path} is what is read: give the path of another file")
+    run = next((folder for folder in target.parents if is_run(folder)), None)
+    if run is not None and (target.exists() or target.parent != run):
+        raise WrongUse(f"{path} is the run's own: its files are never written over; choose a path outside of {run}")
 
 
 def say(message: str) -> None:

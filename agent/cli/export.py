@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from agent.cli.commands import Export
-from agent.cli.edge import DONE, say, until_reader_gone
+from agent.cli.edge import DONE, check_output, say, until_reader_gone
 from agent.cli.status import state_of
 from agent.keys import NAMES
 from inspector.export.archive import event_lines, pack
@@ -90,8 +90,8 @@ def _check(asked: Export) -> None:
     if len(set(files)) < len(files):
         raise WrongUse("two exports into one file: give each a FILE of its own")
     for file in files:
-        if file.is_dir():
-            raise WrongUse(f"{file} is a folder: give the path of a file")
+        if file != PRINTED:
+            check_output(file)
         if file != PRINTED and not file.parent.is_dir():
             raise WrongUse(f"{file} cannot be written: {file.parent} is not a folder; make it first, or choose another")
         if file != PRINTED and not os.access(file.parent, os.W_OK | os.X_OK):

@@ -55,6 +55,7 @@ from record.folder import RunFolder
 from record.log import Listener, MemoryLog
 from record.nouns.idea import Idea, read_idea
 from record.reading import read_state
+from sandbox.metrics import METRICS
 from sandbox.packages.of_run import again
 from sandbox.pretrained import fetch, pretrained_of
 from sandbox.scorers import copy_frozen
@@ -84,6 +85,9 @@ def run(asked: Run) -> int:
         assert asked.idea is not None
         chosen = written or idea_in_text(asked.idea, settings)
         settings = with_idea(settings, chosen, asked.idea.parent)
+        known = {name for one in METRICS.values() for name in (one.name, one.title.lower())}
+        if chosen.metric and settings.code.repository is None and chosen.metric.strip().lower() not in known:
+            say(f"the idea's Metric {chosen.metric!r} is none of {', '.join(METRICS)}: the planner reads it as words")
     folder = asked.runs / (default_name(chosen) if asked.name is None else check_name(asked.name))
     check_code(settings)
     if asked.space is not None:

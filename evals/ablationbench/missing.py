@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.budget import check_priced, models_of
-from agent.cli.edge import DONE
+from agent.cli.edge import DONE, check_output
 from agent.cli.paper_commands import MissingAblations
 from agent.cli.shown import answer
 from agent.cli.status import state_of
@@ -65,8 +65,10 @@ def missing_ablations(asked: MissingAblations) -> int:
         raise WrongUse("--gold or --reviews score the list that --plan gives: give --plan and one of the two")
     if asked.until and asked.view != "author":
         raise WrongUse("--until belongs to --as author: a reviewer sees the whole paper")
-    if asked.out is not None and (asked.out.is_dir() or not asked.out.absolute().parent.is_dir()):
-        raise WrongUse(f"--out {asked.out} cannot be a file: name one in a folder that is there")
+    if asked.out is not None:
+        check_output(asked.out, asked.paper, asked.plan, asked.gold, *(asked.reviews or ()))
+        if not asked.out.absolute().parent.is_dir():
+            raise WrongUse(f"--out {asked.out} cannot be a file: name one in a folder that is there")
     plan = _plan(asked.plan)
     try:
         draft = _draft(asked)

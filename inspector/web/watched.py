@@ -6,6 +6,7 @@ was last seen, with the reason in `trouble`. Only the `FOLDED` runs looked at la
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -137,27 +138,34 @@ class Runs:
 
     def names(self) -> list[str]:
         """Names of runs, the newest first."""
-        if self.single:
-            return [self.place.name]
+        return [*self._folders()]
+
+    def _folders(self) -> dict[str, Path]:
+        """Folders of runs by their names as they can be shown, the newest first: a name need not be UTF-8."""
         try:
-            found = [one for one in self.place.iterdir() if not one.name.startswith(".") and is_run(one)]
-            return [one.name for one in sorted(found, key=_changed, reverse=True)]
+            found = [self.place] if self.single else [
+                one for one in self.place.iterdir() if not one.name.startswith(".") and is_run(one)]
+            return {os.fsencode(one.name).decode(errors="backslashreplace"): one
+                    for one in sorted(found, key=_changed, reverse=True)}
         except OSError:
-            return []
+            return {}
+
+    def _folder(self, name: str) -> Path:
+        return self.place if self.single else self._folders().get(name, self.place / name)
 
     def run(self, name: str) -> Watched | None:
         """A run by its name, as of now; None where there is none."""
         with self._lock:
             if name not in self._open and name not in self.names():
                 return None
-            folder = self.place if self.single else self.place / name
+            folder = self._folder(name)
             known = kept(self._open, name, lambda: Watched(folder, name), most=FOLDED)
         known.look()
         return known
 
     def line(self, name: str) -> RunLine | None:
         """A run in the list; read again when its log has grown, or after a while since its process may have ended."""
-        folder = self.place if self.single else self.place / name
+        folder = self._folder(name)
         now, known = stamps(folder), self._lines.get(name)
         if known is not None and known[0] == now and (known[2].settled or time.monotonic() - known[1] < HOLDER):
             return known[2]

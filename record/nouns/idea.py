@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -133,7 +134,10 @@ def _fields(raw: object) -> dict[str, Any]:
         raise IdeaError("an idea is a JSON object with Name, Title and Experiments")
     fields: dict[str, Any] = {}
     for key, value in cast("dict[Any, Any]", raw).items():
-        name = _SPELT.get(str(key).strip().lower().replace("_", " "), str(key))
+        spelt = str(key).strip().lower().replace("_", " ")
+        name = _SPELT.get(spelt, str(key))
+        if name not in _SPELT.values() and (near := get_close_matches(spelt, _SPELT, 1, cutoff=0.85)):
+            raise IdeaError(f"there is no field {str(key)!r}: call it {_SPELT[near[0]]!r}, or give it another name")
         if name in fields:
             raise IdeaError(f"{name} is given twice, once as {str(key)!r}: remove one of them")
         fields[name] = value

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.cli import main
+from record.nouns.idea import read_idea
 
+ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "examples" / "recorded-run"
 pytestmark = pytest.mark.slow
 
 IDEA: dict[str, Any] = {"Name": "calm", "Title": "Calm networks", "Experiments": ["train one"]}
@@ -199,3 +204,64 @@ def test_an_idea_outside_the_offline_catalogue(place: Path, capsys: pytest.Captu
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and "'calm'" in err and "--model" in err
     assert sorted(path.name for path in place.iterdir()) == ["idea.json"], "something was left behind"
+
+
+# --- what a command writes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["--html", "--events", "--tree", "--exchange", "--zip"])
+@pytest.mark.parametrize("target", ["run/run.db", "run/config.yaml", "run/control/new.json", "link"])
+def test_no_export_is_written_over_what_belongs_to_a_run(
+    way: str, target: str, place: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    (place / "run" / "control").mkdir(parents=True)
+    shutil.copy(RECORDED / "run.db", place / "run")
+    (place / "run" / "config.yaml").write_text("seed: 0\n")
+    (place / "link").symlink_to(place / "run" / "run.db")
+    whole = (place / "run" / "run.db").read_bytes()
+    said = refused(capsys, "export", "run", way, target, "--force")
+    assert "is the run's own" in said and "choose a path outside of" in said
+    assert (place / "run" / "run.db").read_bytes() == whole
+
+
+def test_no_list_of_references_is_written_over_the_one_that_is_read(
+    place: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    (place / "mine.bib").write_text("@article{a, title={T}, author={A}, year={2020}}\n")
+    assert "is what is read" in refused(capsys, "bib", "check", "mine.bib", "--out", "./mine.bib")
+
+
+@pytest.mark.parametrize(("field", "meant"), [
+    ("Dataset", "Datasets"), ("Metrics", "Metric"), ("Experiment", "Experiments"), ("Related Works", "Related Work"),
+    ("short_hypotheses", "Short Hypothesis")])
+def test_a_field_that_is_almost_one_of_an_idea_is_refused_with_its_name(
+    field: str, meant: str, place: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    (place / "typo.json").write_text(json.dumps(IDEA | {field: ["digits"]}))
+    assert f"there is no field {field!r}: call it {meant!r}" in refused(
+        capsys, "run", "--idea", "typo.json", "--model", "offline")
+
+
+def test_fields_of_others_in_an_idea_are_left_alone(place: Path) -> None:
+    (place / "more.json").write_text(json.dumps(IDEA | {"Interestingness": 7, "Novelty": 8, "id": "x"}))
+    assert read_idea(place / "more.json").name == "calm"
+
+
+def test_a_metric_that_nobody_computes_is_told(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for metric, told in (("accurracy", True), ("accuracy", False)):
+        (place / "odd.json").write_text(json.dumps(IDEA | {"Metric": metric}))
+        main(["run", "--idea", "odd.json", "--model", "none:such"])
+        assert ("the idea's Metric 'accurracy' is none of accuracy" in capsys.readouterr().err) is told
+
+
+def test_ctrl_c_while_the_program_loads_is_one_line(place: Path) -> None:
+    code = ("import importlib.abc, sys\n"
+            "class Interrupts(importlib.abc.MetaPathFinder):\n"
+            "    def find_spec(self, name, path, target=None):\n"
+            "        if name.startswith('typer'):\n"
+            "            raise KeyboardInterrupt\n"
+            "sys.meta_path.insert(0, Interrupts())\n"
+            "from agent.cli import main\n"
+            "sys.exit(main(['status', 'run']))\n")
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert ended.returncode == 130 and ended.stderr == "scientist: interrupted\n"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import threading
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -198,6 +200,16 @@ def test_a_damaged_record_and_an_empty_folder_are_no_failures(tmp_path: Path) ->
     (tmp_path / "none").mkdir()
     with serving(tmp_path / "none") as web:
         assert "No runs here yet" in web.get("/").text
+
+
+def test_a_folder_whose_name_is_no_utf_8_is_a_run_like_others(tmp_path: Path) -> None:
+    for name in (b"good", b"caf\xe9"):
+        os.rename(recorded(tmp_path / "made", told()), os.fsencode(tmp_path) + b"/" + name)
+    with serving(tmp_path) as web:
+        page = web.get("/")
+        assert page.status_code == 200 and "good" in page.text and "caf\\xe9" in page.text
+        assert web.get("/runs/good").status_code == 200
+        assert "g-n0001" in web.get(f"/runs/{quote('caf' + chr(92) + 'xe9')}").text
 
 
 def test_a_run_alone_is_shown_at_once(tmp_path: Path) -> None:

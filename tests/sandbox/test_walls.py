@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -79,6 +80,15 @@ def test_where_the_system_does_not_tell_parts_private_memory_counts_whole(monkey
     monkeypatch.setattr(processes, "_parts", _untold)
     told = processes.unique_resource_use((os.getpid(), os.getppid()))
     assert told.private >= 0.9 * whole.private
+
+
+def test_what_fails_while_it_looks_at_limits_ends_the_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    killed = Event()
+    watchdog = Watchdog(os.getpid(), limits_of(SandboxSettings(), slots=1), folders=(), shared=tmp_path,
+                        kill_all=killed.set)
+    monkeypatch.setattr(Watchdog, "look", lambda self: 1 // 0)  # pyright: ignore[reportUnknownLambdaType]
+    watchdog.start()
+    assert killed.wait(20) and watchdog.failure is not None and "ZeroDivisionError" in watchdog.failure.message
 
 
 def test_a_disturbed_reading_of_memory_kills_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

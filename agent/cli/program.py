@@ -1,0 +1,36 @@
+"""The whole program, once everything that it needs is loaded."""
+
+from __future__ import annotations
+
+import os
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from agent.cli.edge import exit_code_of, traceback_saved
+from agent.cli.paper_commands import app
+from agent.keys import read_keys
+from record.errors import WrongUse
+from record.proxies import make_readable
+
+PATH_OPTIONS = ("--runs", "--out", "--context", "--papers", "--code", "--results", "--config", "--bib")
+
+
+def run_program(arguments: list[str] | None) -> int:
+    """The exit code of a command line; every error is one line on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # pyright: ignore  a terminal without Unicode gets '?', not an error
+    read_keys(Path(), os.environ)
+    make_readable(os.environ)
+    try:
+        with traceback_saved():
+            given = sys.argv[1:] if arguments is None else arguments
+            for name, value in (*pairwise(given), *(one.split("=", 1) for one in given if "=" in one)):
+                if name in PATH_OPTIONS and not value.strip():  # an unset variable of the shell
+                    raise WrongUse(f"{name} is empty: give a path, or . for this folder")
+            code: Any = app(arguments, prog_name="scientist", standalone_mode=False)
+    except Exception as error:  # noqa: BLE001  the outer edge of the program
+        return exit_code_of(error)
+    return code if isinstance(code, int) else 0
