@@ -29,7 +29,7 @@ from models.naming import locate
 from models.prices import BYTES_A_TOKEN, OVERHEAD
 from models.providers import open_model
 from models.settings import RETRY_WAIT, RETRY_WAIT_CAP, SubjectSettings
-from models.transport import UNREADABLE, Sleep, shown, transient
+from models.transport import UNREADABLE, Sleep, redirected, shown, transient
 from record.exchanges import Exchanges, SubjectBudgetSpent, SubjectDown, SubjectRefused
 from record.nouns.decisions import Spending
 from record.nouns.frozen import encodable
@@ -246,7 +246,8 @@ class _Subject:
             raise _Failed(
                 shown(error), passing=transient(error) or quota, doubtful=isinstance(error, ai.UnexpectedModelBehavior),
                 wait=error.retry_after if isinstance(error, ai.ModelAPIError) else None,
-                ours=isinstance(error, ai.ModelAuthenticationError | ai.ModelNotFoundError)) from None
+                ours=isinstance(error, ai.ModelAuthenticationError | ai.ModelNotFoundError) or bool(redirected(error)),
+            ) from None
 
     def _request_settings(self, question: Question) -> Any:
         given: dict[str, Any] = {"timeout": self.settings.timeout, "max_retries": 0,
@@ -277,6 +278,9 @@ class _Subject:
                               f"(subjects.{self.name}.outage_timeout); resume when it is back: {error}")
         if self._next <= now:  # of calls that failed together the first one says when to try again
             wait = min(RETRY_WAIT_CAP, RETRY_WAIT * 2.0 ** self._failures) if error.wait is None else error.wait
+            if wait > self.settings.outage_timeout:
+                raise SubjectDown(f"subject {self.name!r} is to be left alone for {wait:.0f} s, longer than is waited "
+                                  f"(subjects.{self.name}.outage_timeout): resume then: {error}")
             self._failures += 1
             self._next = now + wait
 

@@ -91,6 +91,13 @@ def test_the_search_goes_on_without_the_answer(role: str, world: World) -> None:
     assert sorted({one for one, _ in told(world)}) == lacking
 
 
+def test_without_a_plan_it_is_told_why_none_came(world: World) -> None:
+    world.model = Nonsense("plan")
+    assert world.run() == 2
+    ended = world.state.ended
+    assert ended is not None and "it answered in prose" in ended.reason and "could not be read" not in ended.reason
+
+
 @pytest.mark.parametrize("role", ["outline", pytest.param("write", marks=pytest.mark.bench)])
 def test_a_writer_is_asked_once_more(role: str, world: World) -> None:
     world.model = Nonsense(role, 1)

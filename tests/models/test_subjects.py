@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from models.budget import BudgetSettings
 from models.errors import ModelConfigError
+from models.prices import BYTES_A_TOKEN, OVERHEAD
 from models.settings import Price, SubjectSettings
 from models.subjects import SubjectModels, check_subjects
 from record.exchanges import (
@@ -25,6 +27,7 @@ from record.exchanges import (
 )
 from record.nouns.subjects import Message, Question
 from tests.models.openai_server import Choose, OpenAIServer, Step, content, drop, page, stall, status
+from tests.models.openai_server import Exchange as HttpExchange
 
 pytestmark = pytest.mark.usefixtures("local_requests")
 KEY = "a" * 64
@@ -231,3 +234,41 @@ def test_what_cannot_be_counted_or_opened_is_refused_before_a_run(monkeypatch: p
             (SubjectSettings(model="anthropic:x"), BudgetSettings(), "subjects.small: anthropic:x cannot be used")):
         with pytest.raises(ModelConfigError, match=words):
             check_subjects({"small": one}, caps)
+
+
+@pytest.mark.filterwarnings("ignore:Failed to extract usage")  # the client warns of what it is sent
+@pytest.mark.parametrize(("read", "written"), [
+    (100, -5000), (100, 0), (10**12, 20), (0, 20), (100, 10**12)])
+async def test_counts_that_cannot_be_cost_what_was_set_aside(
+    read: int, written: int, served: Callable[..., OpenAIServer], tmp_path: Path,
+) -> None:
+    def odd(exchange: HttpExchange) -> None:
+        body = {"id": "c", "object": "chat.completion", "created": 1.5, "model": "m", "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": "seven"}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}}
+        exchange.send(200, json.dumps(body).encode())
+
+    with served([odd]) as server:
+        asked = subjects(server, tmp_path, price=Price(input=10, output=10), max_tokens=50)
+        assert (await asked.ask(KEY, question(), 0)).text == "seven"
+        most = (len(question().text.encode()) // BYTES_A_TOKEN + OVERHEAD, 50)
+        await asked.close()
+    spent = spent_in(tmp_path)
+    assert spent.tokens == sum(most) and spent.usd == pytest.approx(sum(most) * 10 / 1e6)
+
+
+async def test_a_subject_that_has_moved_or_asks_for_a_long_rest_is_told_at_once(
+    served: Callable[..., OpenAIServer], tmp_path: Path,
+) -> None:
+    def moved(exchange: HttpExchange) -> None:
+        exchange.send(307, b"", location="/elsewhere/v1/chat/completions")
+
+    for number, (step, words) in enumerate(((moved, "307"), (status(429, retry_after="999999"), "left alone"))):
+        (place := tmp_path / str(number)).mkdir()
+        with served([step]) as server:
+            clock = Clock()
+            asked = subjects(server, place, clock, outage_timeout=100.0)
+            with pytest.raises(SubjectDown, match=words):
+                await asked.ask(KEY, question(), 0)
+            await asked.close()
+        assert sum(clock.slept) < 100
