@@ -86,7 +86,11 @@ def test_what_fails_while_it_looks_at_limits_ends_the_code(monkeypatch: pytest.M
     killed = Event()
     watchdog = Watchdog(os.getpid(), limits_of(SandboxSettings(), slots=1), folders=(), shared=tmp_path,
                         kill_all=killed.set)
-    monkeypatch.setattr(Watchdog, "look", lambda self: 1 // 0)  # pyright: ignore[reportUnknownLambdaType]
+
+    def fails(_: Watchdog) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Watchdog, "look", fails)
     watchdog.start()
     assert killed.wait(20) and watchdog.failure is not None and "ZeroDivisionError" in watchdog.failure.message
 
