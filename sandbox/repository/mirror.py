@@ -1,40 +1,33 @@
 """A repository of the user as the record keeps it: a bare copy, and trees of files that follow from it by edits.
 
-Kept: the user's folder is only read, its index included, and no hook of theirs runs; their settings of git decide what
-counts as uncommitted, and nothing else. A tree is named by git's own id, so equal files are one tree. Not kept: the
-history, what git does not track, submodules, and files that lie in LFS: these are told (`Taken.faults`).
+Kept: the user's folder is only read, and no program that it names runs (`sandbox.repository.source`). A tree is named
+by git's own id, so equal files are one tree. Not kept: the history, what git does not track, submodules, and files that
+lie in LFS: these are told (`Taken.faults`).
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote
 
 from record.nouns.repository import Edit
 from sandbox.errors import RepositoryError
+from sandbox.repository.git import AUTHOR, run_git
+from sandbox.repository.source import POINTER, Source, opened, root_of
+from sandbox.untrusted import BadFile, open_regular
 
-LIMIT = 600.0
-"""Seconds that one command of git may take."""
+__all__ = ["LARGE", "TEXT", "Blob", "Mirror", "Taken", "changed", "git", "root_of"]
+
 LARGE = 2**20
 """Bytes from which a file is not copied into each checkout, but linked to where it lies read-only."""
 TEXT = 2**20
 """Bytes of the largest file that is read as text."""
-_AUTHOR = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (
-    ("NAME", "scientist"), ("EMAIL", "scientist@localhost"), ("DATE", "2000-01-01T00:00:00Z"))}
-_QUIET = {
-    "GIT_OPTIONAL_LOCKS": "0", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0",
-    "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C", "GIT_ATTR_NOSYSTEM": "1"}
-_OPTIONS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "safe.directory=*", "-c",
-            "gc.auto=0", "-c", "core.untrackedCache=false")
-_POINTER = b"version https://git-lfs"
 
 
 class Blob(NamedTuple):
@@ -71,21 +64,15 @@ class Mirror:
 
         Raises `RepositoryError` for what is none, has no commit, or holds uncommitted work without `dirty`.
         """
-        root, changed = self.check(repository, dirty=dirty)
-        commit = _git(root, "rev-parse", "HEAD").strip()
-        if not self.folder.exists():
-            part = self.folder.with_name(self.folder.name + ".part")
-            shutil.rmtree(part, ignore_errors=True)
-            part.parent.mkdir(parents=True, exist_ok=True)
-            _git(part.parent, "init", "--quiet", "--bare", "--template=", str(part))
-            # not linked to: git would touch the files of the other's objects
-            _git(part, "-c", "protocol.file.allow=always", "fetch", "--quiet", "--depth=1", "--no-tags",
-                 "--no-recurse-submodules", f"file://{quote(str(root))}", f"{commit}:refs/heads/taken")
-            os.rename(part, self.folder)
-        tree = self._git("rev-parse", f"{commit}^{{tree}}").strip()
-        if changed:
-            tree = self._snapshot(root, commit)
-            commit = self.commit(tree, commit, "uncommitted work")
+        with opened(repository) as source:
+            changed, commit = _changed(source, repository, dirty=dirty), source.commit
+            if not self.folder.exists():
+                self._fetch(source.url, f"{commit}:refs/heads/taken", "--depth=1")
+            tree = self._git("rev-parse", f"{commit}^{{tree}}").strip()
+            if changed:
+                with tempfile.TemporaryDirectory(dir=self.folder) as place:
+                    tree = source.snapshot(self.folder / "objects", Path(place) / "index")
+                commit = self.commit(tree, commit, "uncommitted work")
         listed = self.listing(tree)
         return Taken(commit, tree, bool(changed), len(listed), sum(one.size for one in listed.values()),
                      self._faults(tree, listed))
@@ -97,42 +84,36 @@ class Mirror:
         """
         if not source.exists():
             raise RepositoryError(f"{source} is not there: give the folder, bare repository or bundle of it")
-        if not self.folder.exists():
-            part = self.folder.with_name(self.folder.name + ".part")
-            shutil.rmtree(part, ignore_errors=True)
-            part.parent.mkdir(parents=True, exist_ok=True)
-            _git(part.parent, "init", "--quiet", "--bare", "--template=", str(part))
-            where = f"file://{quote(str(source.absolute()))}" if source.is_dir() else str(source.absolute())
-            _git(part, "-c", "protocol.file.allow=always", "fetch", "--quiet", "--no-tags", "--no-recurse-submodules",
-                 where, "HEAD:refs/taken/HEAD", "refs/heads/*:refs/taken/*")
-            os.rename(part, self.folder)
-        wanted = commit or "refs/taken/HEAD"
+        wanted = commit or "HEAD"
         try:
+            if source.is_dir():
+                with opened(source, bare=True) as found:
+                    wanted = found.git("rev-parse", "--verify", "--quiet", f"{wanted}^{{commit}}").strip()
+                    if not (self.folder.exists() and self.holds(wanted)):
+                        self._fetch(found.url, f"{wanted}:refs/taken/{wanted}", "--depth=1")
+            elif not self.folder.exists():
+                self._fetch(str(source.absolute()), "HEAD:refs/taken/HEAD", "refs/heads/*:refs/taken/*")
+            wanted = wanted if commit or source.is_dir() else "refs/taken/HEAD"
             return self._git("rev-parse", "--verify", "--quiet", f"{wanted}^{{tree}}").strip()
-        except RepositoryError:
-            raise RepositoryError(f"{source} holds no commit {wanted}") from None
+        except RepositoryError as error:
+            raise RepositoryError(f"{source} holds no commit {wanted} ({error})") from None
 
     @staticmethod
-    def check(repository: Path, *, dirty: bool = False) -> tuple[Path, list[str]]:
-        """Its top folder, and what is not committed; writes nothing. Raises `RepositoryError` as `take` does."""
-        root = root_of(repository)
-        if (changed := _changed(root)) and not dirty:
-            raise RepositoryError(
-                f"{repository} holds work that is not committed ({_listed(changed)}): commit it, or take it as it is "
-                "with --dirty")
-        return root, changed
+    def check(repository: Path, *, dirty: bool = False) -> None:
+        """Refuse what `take` would; writes nothing. Raises `RepositoryError`."""
+        with opened(repository) as source:
+            _changed(source, repository, dirty=dirty)
 
     @staticmethod
     def texts_of(repository: Path, *, dirty: bool = False) -> dict[str, str]:
         """The texts that `take` would find, read where they lie. Raises `RepositoryError` as it does."""
-        root, _ = Mirror.check(repository, dirty=dirty)
-        listed = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
         found: dict[str, str] = {}
-        for name in filter(None, listed.split("\0")):
-            path = root / name
-            if path.is_file() and not path.is_symlink() and path.stat().st_size <= TEXT and (
-                    text := _text(path.read_bytes())) is not None:
-                found[name] = text
+        with opened(repository) as source:
+            _changed(source, repository, dirty=dirty)
+            for name in source.files():
+                with suppress(BadFile, OSError), open_regular(source.root, name, TEXT) as file:
+                    if (text := _text(file.read())) is not None:
+                        found[name] = text
         return found
 
     # --- trees --------------------------------------------------------------------------------------------------------
@@ -211,7 +192,7 @@ class Mirror:
 
     def commit(self, tree: str, parent: str, message: str) -> str:
         """A commit of ours, dated to no day, so that equal ones are one. It is kept by a reference."""
-        made = self._git("commit-tree", tree, "-p", parent, "-m", message, **_AUTHOR).strip()
+        made = self._git("commit-tree", tree, "-p", parent, "-m", message, **AUTHOR).strip()
         self._git("update-ref", f"refs/scientist/{made}", made)
         return made
 
@@ -251,12 +232,18 @@ class Mirror:
 
     # --- git ----------------------------------------------------------------------------------------------------------
 
-    def _snapshot(self, root: Path, commit: str) -> str:
-        with tempfile.TemporaryDirectory(dir=self.folder) as place:
-            index = {"GIT_INDEX_FILE": str(Path(place) / "index"), "GIT_WORK_TREE": str(root)}
-            self._git("read-tree", commit, **index)
-            self._git("add", "--all", **index, cwd=str(root))
-            return self._git("write-tree", **index).strip()
+    def _fetch(self, url: str, *words: str) -> None:
+        """Copy what is named from another repository, without a link to it; where this one is not there, make it."""
+        place = self.folder if self.folder.exists() else self.folder.with_name(self.folder.name + ".part")
+        if place != self.folder:
+            shutil.rmtree(place, ignore_errors=True)
+            _made(place.parent)
+            run_git(place.parent, ("init", "--quiet", "--bare", "--template=", str(place)))
+        options = [word for word in words if word.startswith("-")]
+        run_git(place, ("fetch", "--quiet", *options, "--no-tags", "--no-recurse-submodules", url, *(
+            word for word in words if word not in options)))
+        if place != self.folder:
+            os.rename(place, self.folder)
 
     def _faults(self, tree: str, listed: Mapping[str, Blob]) -> tuple[str, ...]:
         faults: list[str] = []
@@ -265,7 +252,7 @@ class Mirror:
         if modules:
             faults.append(f"submodules are not taken along: {_listed(modules)}")
         small = [path for path, one in listed.items() if 100 <= one.size <= 200]
-        pointers = [path for path in small if self._run(["cat-file", "blob", listed[path].id]).startswith(_POINTER)]
+        pointers = [path for path in small if self._run(["cat-file", "blob", listed[path].id]).startswith(POINTER)]
         if pointers:
             faults.append(f"files lie in LFS and are only named here: {_listed(pointers)}; give them by --mount")
         return tuple(faults)
@@ -273,15 +260,13 @@ class Mirror:
     def _write(self, text: str) -> str:
         return self._run(["hash-object", "-w", "--stdin", "--no-filters"], text.encode()).decode().strip()
 
-    def _git(self, *words: str, cwd: str | None = None, **variables: str) -> str:
-        return self._run(words, b"", variables, cwd).decode("utf-8", errors="surrogateescape")
+    def _git(self, *words: str, **variables: str) -> str:
+        return self._run(words, b"", variables).decode("utf-8", errors="surrogateescape")
 
     def _run(
         self, words: Sequence[str], given: bytes = b"", variables: Mapping[str, str] | None = None,
-        cwd: str | None = None,
     ) -> bytes:
-        return _run(Path(cwd) if cwd else self.folder, words, given, {"GIT_DIR": str(self.folder.absolute()),
-                                                                      **(variables or {})})
+        return run_git(self.folder, words, given, {"GIT_DIR": str(self.folder.absolute()), **(variables or {})})
 
 
 def _text(content: bytes) -> str | None:
@@ -289,21 +274,6 @@ def _text(content: bytes) -> str | None:
         return None if b"\0" in content else content.decode("utf-8")
     except UnicodeDecodeError:
         return None
-
-
-def root_of(repository: Path) -> Path:
-    """The top of the repository that a folder lies in, if it has a commit. Raises `RepositoryError`."""
-    if not repository.is_dir():
-        raise RepositoryError(f"{repository} is no folder: name one that holds a git repository")
-    try:
-        root = Path(_git(repository, "rev-parse", "--show-toplevel").strip())
-    except RepositoryError:
-        raise RepositoryError(f"{repository} is no git repository: run git init there, and commit your code") from None
-    try:
-        _git(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    except RepositoryError:
-        raise RepositoryError(f"{repository} has no commit: commit your code") from None
-    return root
 
 
 def changed(before: str | None, edit: Edit) -> str:
@@ -318,38 +288,20 @@ def changed(before: str | None, edit: Edit) -> str:
     return before.replace(edit.old, edit.new)
 
 
-def _changed(root: Path) -> list[str]:
-    """Files with uncommitted changes, new ones included that nothing ignores: by the person's own settings of git."""
-    own = {name: os.environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in os.environ}
-    if "HOME" in own:
-        own["GIT_CONFIG_GLOBAL"] = os.environ.get("GIT_CONFIG_GLOBAL", str(Path(own["HOME"], ".gitconfig")))
-    told = _run(root, ("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=all"), b"",
-                own).decode("utf-8", errors="surrogateescape")
-    return [line[3:] for line in told.split("\0") if re.match(r"[ MTADRCU?!]{2} ", line)]
+def _changed(source: Source, repository: Path, *, dirty: bool) -> bool:
+    """Whether there is uncommitted work. Raises `RepositoryError` where there is and may not be."""
+    found = source.changed()
+    if found and not dirty:
+        filtered = source.filtered(found)
+        told = f"; git's filters are not run, so that {_listed(filtered)} may count as changed" if filtered else ""
+        raise RepositoryError(f"{repository} holds work that is not committed ({_listed(found)}): commit it, or take "
+                              f"it as it is with --dirty{told}")
+    return bool(found)
 
 
 def git(folder: Path, *words: str) -> str:
     """What a command of git prints, as our own author and without anybody's settings. Raises `RepositoryError`."""
-    return _run(folder, words, b"", _AUTHOR).decode("utf-8", errors="surrogateescape")
-
-
-def _git(folder: Path, *words: str) -> str:
-    return _run(folder, words, b"", {}).decode("utf-8", errors="surrogateescape")
-
-
-def _run(folder: Path, words: Sequence[str], given: bytes, variables: Mapping[str, str]) -> bytes:
-    kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
-    try:
-        ran = subprocess.run(["git", *_OPTIONS, *words], input=given, capture_output=True, timeout=LIMIT, check=False,
-                             cwd=folder, env={**kept, "HOME": os.devnull, **_QUIET, **variables})
-    except FileNotFoundError:
-        raise RepositoryError("git is not installed: install it (apt-get install git)") from None
-    except subprocess.TimeoutExpired:
-        raise RepositoryError(f"git {words[0]} took more than {LIMIT:g} s") from None
-    if ran.returncode:
-        told = " ".join(ran.stderr.decode("utf-8", errors="replace").split())[-300:]
-        raise RepositoryError(f"git {words[0]} failed: {told or ran.returncode}")
-    return ran.stdout
+    return run_git(folder, words, variables=AUTHOR).decode("utf-8", errors="surrogateescape")
 
 
 def _copy_small(source: str, target: str) -> None:

@@ -1,0 +1,221 @@
+"""A user's repository is read without its configuration: none of its programs runs, and nothing outside is read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sandbox.errors import RepositoryError
+from sandbox.repository.mirror import Mirror
+from tests.repositories import git, repository
+
+
+def configured(code: Path, *lines: str) -> None:
+    with open(code / ".git" / "config", "a") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+
+
+def attributed(code: Path, line: str) -> None:
+    (code / ".git" / "info").mkdir(exist_ok=True)
+    (code / ".git" / "info" / "attributes").write_text(f"{line}\n")
+
+
+def clean(code: Path, run: str) -> None:
+    configured(code, '[filter "x"]', f'clean = "{run}; cat"', "required = true")
+    attributed(code, "* filter=x")
+
+
+def process(code: Path, run: str) -> None:
+    configured(code, '[filter "x"]', f'process = "{run}"')
+    attributed(code, "* filter=x")
+
+
+def included(code: Path, run: str) -> None:
+    (code / ".git" / "more").write_text(f'[core]\nfsmonitor = "{run}"\n')
+    configured(code, "[include]", "path = more")
+
+
+def fsmonitor(code: Path, run: str) -> None:
+    configured(code, "[core]", f'fsmonitor = "{run}"', f'pager = "{run}"', f'editor = "{run}"', f'askPass = "{run}"',
+               f'alternateRefsCommand = "{run}"')
+
+
+def text_conversion(code: Path, run: str) -> None:
+    configured(code, '[diff "x"]', f'textconv = "{run}"', f'command = "{run}"', "[diff]", f'external = "{run}"')
+    attributed(code, "* diff=x")
+
+
+def lazy_fetch(code: Path, run: str) -> None:
+    configured(code, "[core]", "repositoryformatversion = 1", f'sshCommand = "{run}"', "[extensions]",
+               "partialClone = origin", '[remote "origin"]', "promisor = true", "url = ssh://localhost/x",
+               f'uploadpack = "{run}"', "[credential]", f'helper = "!{run}"')
+    blob = git(code, "rev-parse", "HEAD:train.py").strip()
+    (code / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    (code / ".git" / "objects" / "pack" / "pack-x.promisor").write_text("")
+
+
+def submodule(code: Path, run: str) -> None:
+    other = repository(code.parent / "other")
+    git(code, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "parts/other")
+    git(code, "commit", "-qm", "parts")
+    inner = code / ".git" / "modules" / "parts" / "other"
+    (inner / "config").write_text((inner / "config").read_text() + f'[core]\nfsmonitor = "{run}"\n')
+    (code / "parts" / "other" / "train.py").write_text("changed\n")
+
+
+def hooks(code: Path, run: str) -> None:
+    for name in ("post-checkout", "pre-commit", "post-index-change", "reference-transaction"):
+        hook = code / ".git" / "hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\n{run}\n")
+        hook.chmod(0o755)
+
+
+@pytest.mark.parametrize("plant", [
+    clean, process, included, fsmonitor, text_conversion, lazy_fetch, submodule, hooks])
+def test_no_program_of_a_repository_runs(plant: Callable[[Path, str], None], tmp_path: Path) -> None:
+    code, mark = repository(tmp_path / "code"), tmp_path / "ran"
+    plant(code, f"touch {mark}")
+    os.utime(code / "train.py", (1, 1))  # as a copy leaves it: git looks at what it holds
+    (code / "new.py").write_text("x = 1\n")
+    mirror = Mirror(tmp_path / "m" / "mirror")
+    if plant is lazy_fetch:
+        with pytest.raises(RepositoryError, match="is a partial clone, and what it lacks is not fetched"):
+            mirror.take(code, dirty=True)
+    else:
+        taken = mirror.take(code, dirty=True)
+        assert mirror.texts(taken.tree)["new.py"] == "x = 1\n"
+        assert Mirror.texts_of(code, dirty=True)["train.py"] == mirror.texts(taken.tree)["train.py"]
+        assert Mirror(tmp_path / "m" / "other").take_commit(code)
+    assert not mark.exists()
+
+
+def file_of_git(code: Path, private: Path) -> None:
+    shutil.rmtree(code / ".git")
+    (code / ".git").write_text(f"gitdir: {private / '.git'}\n")
+
+
+def link_of_git(code: Path, private: Path) -> None:
+    shutil.rmtree(code / ".git")
+    (code / ".git").symlink_to(private / ".git")
+
+
+def false_worktree(code: Path, private: Path) -> None:
+    shutil.move(code / ".git", code / "fake")
+    (code / "fake" / "commondir").write_text(f"{private / '.git'}\n")
+    (code / "fake" / "gitdir").write_text(f"{code / '.git'}\n")
+    (code / ".git").write_text("gitdir: fake\n")
+
+
+def borrowed(code: Path, private: Path) -> None:
+    (code / ".git" / "objects" / "info").mkdir(exist_ok=True)
+    (code / ".git" / "objects" / "info" / "alternates").write_text(f"{private / '.git' / 'objects'}\n")
+
+
+def linked_objects(code: Path, private: Path) -> None:
+    shutil.rmtree(code / ".git" / "objects")
+    (code / ".git" / "objects").symlink_to(private / ".git" / "objects")
+
+
+@pytest.mark.parametrize(("plant", "words"), [
+    (file_of_git, "does not name this folder back"), (link_of_git, "is a symbolic link"),
+    (false_worktree, "does not name this folder back"), (borrowed, "borrows objects from another repository"),
+    (linked_objects, "holds no objects of its own")])
+def test_what_lies_outside_a_repository_is_refused(
+    plant: Callable[[Path, Path], None], words: str, tmp_path: Path,
+) -> None:
+    private = repository(tmp_path / "private", {"secret.txt": "of the person\n"})
+    code = repository(tmp_path / "code")
+    plant(code, private)
+    with pytest.raises(RepositoryError, match=words) as error:
+        Mirror(tmp_path / "m" / "mirror").take(code, dirty=True)
+    assert "\n" not in str(error.value) and not (tmp_path / "m" / "mirror").exists()
+
+
+def test_the_working_folder_is_that_of_the_repository_whatever_its_configuration_says(tmp_path: Path) -> None:
+    private = repository(tmp_path / "private", {"secret.txt": "of the person\n"})
+    code = repository(tmp_path / "code")
+    configured(code, "[core]", f"worktree = {private}")
+    (code / ".git" / "commondir").write_text(f"{private / '.git'}\n")
+    mirror = Mirror(tmp_path / "m" / "mirror")
+    taken = mirror.take(code, dirty=True)
+    assert not taken.snapshot and "secret.txt" not in mirror.texts(taken.tree)
+
+
+def test_what_a_person_ignores_is_ignored_and_plain_settings_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[core]\nexcludesFile = ~/ignored\n")
+    (home / "ignored").write_text("*.mine\n")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
+    code = repository(tmp_path / "code")
+    (code / "a.mine").write_text("x")
+    (code / "b.own").write_text("x")
+    (code / ".git" / "info").mkdir(exist_ok=True)
+    (code / ".git" / "info" / "exclude").write_text("*.own\n")
+    configured(code, "[core]", "fileMode = false")
+    (code / "train.py").chmod(0o755)
+    mirror = Mirror(tmp_path / "m" / "mirror")
+    taken = mirror.take(code)
+    assert not taken.snapshot
+    (code / "new.py").write_text("x = 1\n")
+    names = mirror.texts(mirror.take(code, dirty=True).tree)
+    assert "new.py" in names and "a.mine" not in names and "b.own" not in names
+
+
+def test_a_linked_working_folder_and_a_submodule_are_repositories(tmp_path: Path) -> None:
+    code = repository(tmp_path / "code")
+    git(code, "worktree", "add", "-q", str(tmp_path / "beside"), "-b", "side")
+    git(tmp_path / "beside", "commit", "-q", "--allow-empty", "-m", "side")
+    git(code, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(repository(tmp_path / "other")), "in")
+    git(code, "commit", "-qm", "in")
+    git(code, "pack-refs", "--all")
+    for number, place in enumerate((tmp_path / "beside", code / "in", code)):
+        taken = Mirror(tmp_path / "m" / str(number)).take(place)
+        assert taken.commit == git(place, "rev-parse", "HEAD").strip() and not taken.snapshot
+
+
+def test_files_of_lfs_are_compared_with_their_pointers_and_other_filters_are_told(tmp_path: Path) -> None:
+    code, content = repository(tmp_path / "code"), b"weights" * 100
+    digest = subprocess.run(["sha256sum"], input=content, capture_output=True, check=True).stdout[:64].decode()
+    (code / "w.pt").write_text(f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(content)}\n")
+    (code / ".gitattributes").write_text("*.pt filter=lfs\n*.ipynb filter=strip\n")
+    (code / "a.ipynb").write_text("{}\n")
+    git(code, "add", "-A")
+    git(code, "commit", "-qm", "weights")
+    (code / "w.pt").write_bytes(content)
+    assert not Mirror(tmp_path / "m" / "mirror").take(code).snapshot
+    (code / "w.pt").write_bytes(content[::-1])
+    (code / "a.ipynb").write_text("{1}\n")
+    with pytest.raises(RepositoryError, match=r"not committed \(a\.ipynb, w\.pt\).*a\.ipynb, w\.pt may count"):
+        Mirror.check(code)
+
+
+def test_a_commit_is_taken_from_a_bare_repository_and_by_its_name(tmp_path: Path) -> None:
+    code = repository(tmp_path / "code")
+    first = git(code, "rev-parse", "HEAD").strip()
+    (code / "train.py").write_text("x = 1\n")
+    git(code, "commit", "-qam", "second")
+    git(code, "clone", "-q", "--bare", "--no-local", str(code), str(tmp_path / "bare"))
+    mirror = Mirror(tmp_path / "m" / "mirror")
+    assert mirror.take_commit(tmp_path / "bare", first) == git(code, "rev-parse", f"{first}^{{tree}}").strip()
+    assert mirror.texts(mirror.take_commit(tmp_path / "bare"))["train.py"] == "x = 1\n"
+    with pytest.raises(RepositoryError, match="holds no commit 1234567"):
+        mirror.take_commit(tmp_path / "bare", "1234567")
+
+
+def test_files_behind_a_linked_folder_are_not_read(tmp_path: Path) -> None:
+    code = repository(tmp_path / "code")
+    outside = tmp_path / "outside"
+    shutil.move(code / "tinyfit", outside)
+    (code / "tinyfit").symlink_to(outside)
+    assert not any(name.startswith("tinyfit/") for name in Mirror.texts_of(code, dirty=True))
