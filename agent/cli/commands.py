@@ -198,7 +198,8 @@ class Ablate(Command, to=app, work="agent.cli.ablate:ablate", settings=(*MODEL, 
         metavar="PATH", help="Its interpreter, or the prefix of a conda environment, taken as it is; default: "
                              "ours, with what it asks for installed beside.")] = ""
     mount: Annotated[list[str] | None, Option(
-        metavar="NAME=PATH", help="Data from outside, read-only, beside the checkout as NAME; may be repeated.")] = None
+        metavar="NAME=PATH", help="Data from outside, read-only, beside the checkout as NAME, or in it at a NAME with "
+                                  "a slash (data/raw, ./data); may be repeated.")] = None
     env: Annotated[list[str] | None, Option(
         metavar="NAME=VALUE", help="A variable of its environment; may be repeated.")] = None
     resume_command: Annotated[str, Option(metavar="CMD", help="What goes on after a cut, in the same folder.")] = ""

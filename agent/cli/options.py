@@ -68,7 +68,8 @@ SETTINGS: dict[str, tuple[Any, str]] = {
     "python": _setting("code.python", str | None, "With --code: its interpreter or conda environment.",
                        metavar="PATH"),
     "mount": _setting("code.mounts", list[str] | None, "With --code: data from outside, read-only, beside the checkout "
-                      "as NAME; may be repeated.", metavar="NAME=PATH"),
+                      "as NAME, or in it at a NAME with a slash (data/raw, ./data); may be repeated.",
+                      metavar="NAME=PATH"),
     "env": _setting("code.env", list[str] | None, "With --code: a variable of its command; may be repeated.",
                     metavar="NAME=VALUE"),
     "resume_command": _setting("code.resume", str | None, "With --code: the command after one that was cut.",

@@ -11,8 +11,8 @@ from pydantic import Field, ValidationError
 
 from evals.expbench.tasks import text_of
 from record.errors import WrongUse
-from record.folder import write_file
 from record.nouns.frozen import Frozen
+from sandbox.untrusted import write_whole
 
 SCRIPT = "reproduce_exp_bench.sh"
 KEYS = frozenset(("design", "conclusion"))
@@ -73,4 +73,4 @@ def of_reply(said: Any) -> Answer:
 def put_in(answer: Answer, folder: Path) -> None:
     """Write its files into a masked copy."""
     for name, text in answer.files.items():
-        write_file(folder / name, text)
+        write_whole(folder, name, text)

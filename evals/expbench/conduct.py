@@ -73,7 +73,7 @@ def fractions_in(content: Any) -> list[float]:
 
 
 def results_in(folder: Path, names: Iterable[str]) -> dict[str, Any]:
-    return {name: content for name in names if (content := read_result(folder / name)) is not None}
+    return {name: content for name in names if (content := read_result(folder, name)) is not None}
 
 
 def base_results(folder: Path) -> Iterator[str]:

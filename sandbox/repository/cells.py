@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,7 +27,8 @@ from sandbox.repository.command import CommandJob, CommandOutcome
 from sandbox.repository.curves import curves_of
 from sandbox.repository.environment import Environment
 from sandbox.repository.hiding import Hidden
-from sandbox.repository.metric import PREDICTIONS, Reading, cleared, parse_metric, read_metric
+from sandbox.repository.left_files import cleared_away
+from sandbox.repository.metric import PREDICTIONS, Reading, make_ready, parse_metric, read_metric
 from sandbox.repository.mirror import Mirror
 from sandbox.repository.predictions import submit
 from sandbox.results import Measured, measure
@@ -85,14 +85,14 @@ class CommandWorker:
         place = self.job.folder / KERNELS / str(self.number) / cell.name
         folder = self.job.folder / CELLS / cell.name
         for one in (place, folder):
-            await asyncio.to_thread(shutil.rmtree, one, ignore_errors=True)
+            await asyncio.to_thread(cleared_away, one)
         folder.mkdir(parents=True)
         try:
             outcome = await self._measured(cell, limit, schedule, place, folder)
         except RepositoryError as error:
             outcome = CellOutcome(cell=cell, seconds=0.0, failure=Failure(kind="other", message=str(error)))
         finally:
-            await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+            await asyncio.to_thread(cleared_away, place)
         return Ran(outcome, folder)
 
     async def close(self) -> None:
@@ -109,8 +109,7 @@ class CommandWorker:
         kept = await asyncio.to_thread(mirror.checkout, tree, place)
         predictions = f"{PREDICTIONS}:{code.predictions}@" if code.predictions else ""
         metrics = [parse_metric(one, OUT) for one in (predictions or code.command.metric, code.test_metric) if one]
-        stale = [cleared(place, metric) for metric in metrics]
-        (place / OUT).mkdir(exist_ok=True)
+        stale = await asyncio.to_thread(make_ready, place, metrics, OUT)
         argv = command_line(code.command, cell.seed, code.words(arm, cell, self.job.settings.get(cell, {})),
                             device=self.repository.device)
         resume = self.repository.resume

@@ -34,9 +34,10 @@ from sandbox.isolation.processes import OF_CACHE
 from sandbox.isolation.scratch import Scratch
 from sandbox.monitor import Meter, Usage
 from sandbox.output import OUTPUT_CHARS, Transcript
+from sandbox.untrusted import BadFile, inside
 
 INSIDE = Path("/experiment")
-"""What a command sees its checkout as; mounts lie beside it, so that `../data` is one called data."""
+"""What a command sees its checkout as; a mount called data lies beside it, as `../data`."""
 _OFFLINE = {
     "WANDB_MODE": "offline", "WANDB_SILENT": "true", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "MLFLOW_TRACKING_URI": "file:./mlruns",
@@ -58,7 +59,7 @@ class Ground:
     folders: tuple[str, ...] = ()
     packages: Path | None = None
     mounts: Mapping[str, Path] = field(default_factory=dict[str, Path])
-    """Name, which lies beside the checkout, or path inside -> folder or file outside."""
+    """Name, which lies beside the checkout, path in it (with a slash) or absolute path -> folder or file outside."""
 
 
 @dataclass(frozen=True)
@@ -94,13 +95,13 @@ class CommandOutcome:
 
 def check_ground(ground: Ground, config: KernelConfig) -> None:
     """Refuse mounts that cannot be. Raises `RepositoryError`."""
-    needed = (*map(Path, (*SYSTEM, "/etc", "/proc", "/dev", "/tmp")), INSIDE)
+    needed = tuple(map(Path, (*SYSTEM, "/etc", "/proc", "/dev", "/tmp")))
     for name, path in ground.mounts.items():
         inside = _inside(name)
         why = ("needs a sandbox, and there is none (sandbox.isolation)" if not config.isolation.on else
                f"names {path}, which is not there" if not path.exists() else
-               "would hide what every command needs: choose another name" if str(inside) == "/" or is_visible(
-                   inside, needed) else "")
+               "would hide what every command needs: choose another name" if inside in (
+                   Path("/"), INSIDE) or is_visible(inside, needed) else "")
         if why:
             raise RepositoryError(f"--mount {name}={path} {why}")
 
@@ -172,7 +173,13 @@ class _Command:
                 await asyncio.to_thread(self._contained.meet, answer.fileno())
 
     def _command(self, argv: Sequence[str]) -> list[str]:
-        """The whole command line: what enters a control group, the sandbox, limits of files, and the command."""
+        """The whole command line: what enters a control group, the sandbox, limits of files, and the command.
+
+        Raises `RepositoryError` where a mount has no place in the checkout.
+        """
+        for name, path in self._job.ground.mounts.items():
+            if (inside := _inside(name)).is_relative_to(INSIDE):
+                _make_place(self._job.folder, inside.relative_to(INSIDE), path, name)
         settings = self._config.settings
         self._group = task_group(self._scratch.root.name, settings.tasks)
         before = [] if self._group is None else [
@@ -291,8 +298,22 @@ def _words(argv: Sequence[str], ground: Ground) -> list[str]:
 
 
 def _inside(name: str) -> Path:
-    """Where a mount lies inside: beside the checkout, or at the path that its name is."""
-    return Path(os.path.normpath(INSIDE.parent / name))
+    """Where a mount lies inside: beside the checkout, or at the path that its name is, in the checkout or absolute."""
+    return Path(os.path.normpath((INSIDE if "/" in name else INSIDE.parent) / name))
+
+
+def _make_place(checkout: Path, place: Path, path: Path, name: str) -> None:
+    """Make what is mounted over; bubblewrap would make it wherever links of the repository lead.
+
+    Raises `RepositoryError`.
+    """
+    try:
+        there = inside(checkout, str(place / "x")).parent
+        there.parent.mkdir(parents=True, exist_ok=True)
+        there.mkdir(exist_ok=True) if path.is_dir() else there.touch()
+    except (BadFile, OSError) as error:
+        raise RepositoryError(f"--mount {name}={path} has no place in the repository ({error}): choose another name"
+                              ) from None
 
 
 _ERROR = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Warning|Exit))\b(?::\s*(.*))?$", re.MULTILINE)

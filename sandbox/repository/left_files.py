@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from sandbox.untrusted import BadFile
+from sandbox.untrusted import BadFile, disarm
 
 _MOST_ENTRIES = 20_000
 """Files and folders that are looked at where a name holds a pattern."""
@@ -24,7 +25,7 @@ class NoFile(NotThere):
 
 def file_of(place: str, folder: Path, since: float | None) -> tuple[str, str]:
     """The file that is meant, and a note where several could be. Raises: NoFile; NotThere, of one that is too old."""
-    names = [place] if "*" not in place else sorted(_matches(folder, place))
+    names = matching(folder, place)
     ages = {name: _age(folder, name) for name in names if os.path.lexists(folder / name)}
     if not ages:
         raise NoFile(f"no such file as {place}")
@@ -32,6 +33,11 @@ def file_of(place: str, folder: Path, since: float | None) -> tuple[str, str]:
     if since is not None and ages[newest] < since:
         raise NotThere(f"{newest} is older than the run")
     return newest, f"{len(ages)} files match, the newest was read: {newest}" if len(ages) > 1 else ""
+
+
+def matching(folder: Path, place: str) -> list[str]:
+    """The files that a name or a pattern may mean, relative, sorted; no linked folder is looked into."""
+    return sorted(_matches(folder, place)) if "*" in place else [place]
 
 
 def _age(folder: Path, name: str) -> float:
@@ -53,6 +59,13 @@ def _as_expression(pattern: str) -> re.Pattern[str]:
     words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     found = [one[0] for one in re.finditer(r"\*\*/|\*\*|\*|\?|[^*?]+", pattern)]
     return re.compile("".join(words.get(word) or re.escape(word) for word in found))
+
+
+def cleared_away(checkout: Path) -> None:
+    """Remove a checkout, also where its code locked folders; what its links lead to stays."""
+    if checkout.is_dir() and not checkout.is_symlink():
+        disarm(checkout)
+        shutil.rmtree(checkout, ignore_errors=True)
 
 
 def refuse_links(folder: Path, place: str) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,10 +30,11 @@ from typing import Any, Literal, cast
 
 from record.errors import WrongUse
 from record.nouns.nodes import Failure
+from sandbox.errors import RepositoryError
 from sandbox.repository.event_files import rows_of_folder
-from sandbox.repository.left_files import NoFile, NotThere, file_of, refuse_links
+from sandbox.repository.left_files import NoFile, NotThere, file_of, matching, refuse_links
 from sandbox.repository.wandb_files import newest_run
-from sandbox.untrusted import BadFile, open_regular, read_as
+from sandbox.untrusted import BadFile, inside, open_regular, read_as, remove
 
 METRIC_BYTES = 64 * 2**20
 """Largest file that a metric is read from; those of trackers may hold more."""
@@ -258,13 +260,30 @@ _READERS: dict[MetricKind, Callable[[Metric, Path, str, float | None], tuple[Any
     "stdout": _from_stdout}
 
 
-def cleared(place: Path, metric: Metric) -> bool:
-    """Take away files that hold the metric before the run; whether there were any."""
+def make_ready(checkout: Path, metrics: Iterable[Metric], out: str) -> list[bool]:
+    """Take away files that hold metrics before the run, and see that `out` is a folder of the checkout's own.
+
+    Of each metric whether there were any. Raises `RepositoryError` where a folder on the way is a link, which leads to
+    files of the user: what a run left there would not be read either.
+    """
+    place = checkout / out
+    if place.is_symlink() or not place.is_dir():
+        remove(checkout, out)
+        place.mkdir()
+    try:
+        return [_cleared(checkout, metric) for metric in metrics]
+    except BadFile as error:
+        raise RepositoryError(f"the metric would be read behind a link of the repository ({error}): name the file "
+                              "where it lies in the repository, or make that a folder") from None
+
+
+def _cleared(checkout: Path, metric: Metric) -> bool:
+    if metric.kind in ("tb", "wandb"):
+        refuse_links(checkout, metric.place)
     if metric.kind not in ("json", "table", PREDICTIONS):
         return False
-    name = metric.place.partition(":")[0] if metric.kind == PREDICTIONS else metric.place
-    found = list(place.glob(name)) if "*" in name else [place / name]
-    there = [path for path in found if path.is_file() or path.is_symlink()]
-    for path in there:
-        path.unlink()
+    there = [name for name in matching(checkout, metric.place.partition(":")[0])
+             if os.path.lexists(inside(checkout, name))]
+    for name in there:
+        remove(checkout, name)
     return bool(there)

@@ -50,7 +50,8 @@ class CodeSettings(Frozen):
     frozen: tuple[str, ...] = Field(default=(), description="patterns of its files that no patch may change")
     python: str = Field(default="", description="an interpreter or a conda environment, taken as it is")
     mounts: Annotated[dict[str, str], BeforeValidator(pairs), AfterValidator(places)] = Field(
-        default_factory=dict, description="name beside the checkout -> data outside; flag --mount NAME=PATH")
+        default_factory=dict, description=(
+            "name beside the checkout, or with a slash in it -> data outside; flag --mount NAME=PATH"))
     env: Annotated[dict[str, str], BeforeValidator(pairs)] = Field(
         default_factory=dict, description="variables of the command; flag --env NAME=VALUE")
     resume: str = Field(default="", description="the command after one that was cut")

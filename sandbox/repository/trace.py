@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sandbox.untrusted import BadFile, open_regular
+from sandbox.untrusted import BadFile, names_in, open_regular, write_whole
 
 HOOK = Path(__file__).with_name("tracing")
 """The folder that a traced run imports from first."""
@@ -70,6 +70,14 @@ class Trace:
 def variables() -> dict[str, str]:
     """What a run needs to be traced; `HOOK` must be readable for it."""
     return {"PYTHONPATH": str(HOOK), "SCIENTIST_TRACE": FOLDER}
+
+
+def keep(checkout: Path, folder: Path) -> None:
+    """Copy what a traced run left in its checkout into a folder of ours: plain files alone."""
+    with suppress(BadFile):
+        for name in names_in(checkout, FOLDER, ".json")[:_MOST]:
+            with suppress(BadFile, OSError), open_regular(checkout, f"{FOLDER}/{name}", _BYTES) as file:
+                write_whole(folder, f"{FOLDER}/{name}", file.read())
 
 
 def read_trace(checkout: Path) -> Trace:

@@ -7,7 +7,7 @@ was asked or run is in the log, so that a process which is killed repeats neithe
 
 from __future__ import annotations
 
-import shutil
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import unified_diff
@@ -30,24 +30,25 @@ from models.roles.repository import Shown
 from record.edits import applied
 from record.errors import WrongUse
 from record.events.repository import QuestionAnswered, QuestionDesigned, QuestionRan
-from record.folder import sha256, write_file
+from record.folder import sha256
 from record.log import EventLog
 from record.nouns.decisions import Work
 from record.nouns.question import Design, Question, QuestionRun
+from record.repository_source import OUT
 from record.source import SourceError
 from sandbox.errors import ExecutorError
 from sandbox.repository.command import CommandJob, CommandOutcome
 from sandbox.repository.environment import Environment
-from sandbox.repository.left_files import refuse_links
-from sandbox.repository.metric import parse_metric, read_metric
+from sandbox.repository.left_files import cleared_away
+from sandbox.repository.metric import make_ready, parse_metric, read_metric
 from sandbox.repository.mirror import Mirror
-from sandbox.untrusted import BadFile
+from sandbox.untrusted import BadFile, remove, write_whole
 from stages.bench import numbered
 from stages.repository.context import Context, context_of, requested
 from stages.repository.results import comparisons_of, counts_of, numbers_of, read_result, result_files
 from stages.repository.stated import Claim, held, standing, stated_results
 
-RESULTS = "out/results.json"
+RESULTS = f"{OUT}/results.json"
 SCRIPT = "reproduce.sh"
 TRIES, TURNS, REQUESTS = 5, 3, 3
 """Tries of the experiment; answers to one question of ours; times that an author may ask to see more."""
@@ -110,13 +111,14 @@ class Answering:
     async def _baseline(self) -> QuestionRun:
         metric, values, seconds = parse_metric(self.question.measure), list[float](), 0.0
         for seed in range(self.question.seeds):
-            folder = self._checkout(f"as_it_is-{seed}")
+            folder, kept = self._checkout(f"as_it_is-{seed}")
+            (stale,), began = make_ready(folder, [metric], OUT), time.time()
             outcome = await self.run(CommandJob(
                 name=f"as it is, seed {seed}", folder=folder, ground=self.environment.ground,
-                timeout=max(LEAST_SECONDS, self._left(0) - seconds),
+                timeout=max(LEAST_SECONDS, self._left(0) - seconds), readable=(kept,),
                 argv=tuple(word.replace("{seed}", str(seed)) for word in self.question.run)))
             seconds += outcome.seconds
-            reading = read_metric(metric, folder, outcome.stdout)
+            reading = read_metric(metric, folder, outcome.stdout, stale=stale, since=began - 2)
             why = outcome.failure or reading.failure
             if why is not None or reading.value is None:
                 return QuestionRun(seconds=seconds, why=why.message if why else "no number", tail=outcome.tail)
@@ -215,24 +217,25 @@ class Answering:
         spent = (one.seconds for at, one in self.log.state.code.tries.items() if at < number)
         return self.question.minutes * 60 - sum(spent)
 
-    def _checkout(self, name: str) -> Path:
+    def _checkout(self, name: str) -> tuple[Path, Path]:
+        """A checkout, and where its large files lie."""
         folder = self.work / name
-        shutil.rmtree(folder, ignore_errors=True)
+        cleared_away(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        self.mirror.checkout(self.tree, folder)
-        return folder
+        return folder, self.mirror.checkout(self.tree, folder)
 
     async def _try(self, number: int, design: Design, files: Mapping[str, str]) -> QuestionRun:
-        folder = self._checkout(f"try-{number}")
-        for path, text in files.items():
-            write_file(folder / path, text)
-        (folder / RESULTS).unlink(missing_ok=True)
-        before = hashes(folder)
+        folder, kept = self._checkout(f"try-{number}")
         try:
+            for path, text in files.items():
+                write_whole(folder, path, text)
+            make_ready(folder, [], OUT)
+            remove(folder, RESULTS)
+            before = hashes(folder)
             outcome = await self.run(CommandJob(
                 name=f"try {number}", folder=folder, argv=("bash", SCRIPT), ground=self.environment.ground,
-                timeout=self._left(number), readable=(self.mirror.folder.parent,)))
-        except ExecutorError as error:
+                timeout=self._left(number), readable=(kept,)))
+        except (ExecutorError, BadFile) as error:
             return QuestionRun(seconds=0.0, why=str(error))
         failure, results = outcome.failure, left(folder)
         why = failure.message if failure is not None else wrong_results(results, design)
@@ -272,11 +275,7 @@ class NoMeasurement(WrongUse):
 
 def left(folder: Path) -> Any:
     """The results that a script left, as a plain file below its folder; None of anything else."""
-    try:
-        refuse_links(folder, RESULTS)
-    except BadFile:
-        return None
-    return read_result(folder / RESULTS)
+    return read_result(folder, RESULTS)
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

@@ -12,11 +12,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 from math import isfinite, sqrt
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from statistics import fmean, stdev
 from typing import Any, NamedTuple, cast
 
 from record.claims.means import t_quantile
+from sandbox.untrusted import BadFile, open_regular
 from stages.repository.stated import Claim, Way
 
 MOST_BYTES = 5_000_000
@@ -39,23 +40,23 @@ def result_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]
     return [name for name in written if name.lower().endswith(ENDINGS)][:MOST_FILES]
 
 
-def read_result(path: Path) -> Any:
-    """The content of a result file as JSON has it; None where it is none."""
+def read_result(folder: Path, name: str) -> Any:
+    """The content of a result file below a folder as JSON has it; None where it is none."""
     try:
-        if not path.is_file() or path.stat().st_size > MOST_BYTES:  # a pipe would be waited for
-            return None
-        text = path.read_text(encoding="utf-8")
-        if path.suffix == ".json":
+        with open_regular(folder, name, MOST_BYTES) as file:
+            text = file.read().decode("utf-8")
+        suffix = PurePosixPath(name).suffix
+        if suffix == ".json":
             return json.loads(text)
-        if path.suffix == ".jsonl":
+        if suffix == ".jsonl":
             return [json.loads(line) for line in text.splitlines() if line.strip()]
-        rows = csv.DictReader(io.StringIO(text), delimiter="\t" if path.suffix == ".tsv" else ",")
+        rows = csv.DictReader(io.StringIO(text), delimiter="\t" if suffix == ".tsv" else ",")
         columns: dict[str, list[Any]] = {}
         for row in rows:
             for name, value in row.items():
                 columns.setdefault(str(name), []).append(_number(value))
         return {name: values for name, values in columns.items() if all(one is not None for one in values)}
-    except (OSError, ValueError, RecursionError):
+    except (BadFile, OSError, ValueError, RecursionError, csv.Error):
         return None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +21,11 @@ from sandbox.file_clock import next_time
 from sandbox.repository import trace
 from sandbox.repository.command import CommandJob, CommandOutcome
 from sandbox.repository.environment import Environment
-from sandbox.repository.metric import PREDICTIONS, Reading, cleared, parse_metric, read_metric
+from sandbox.repository.left_files import cleared_away
+from sandbox.repository.metric import PREDICTIONS, Reading, make_ready, parse_metric, read_metric
 from sandbox.repository.mirror import Mirror
 from sandbox.repository.predictions import read_score
+from sandbox.untrusted import remove
 
 TAIL = 4000
 
@@ -121,13 +122,13 @@ class Runs:
         self, setup: Setup, run: CommandRun, purpose: Purpose, parts: tuple[str, ...], traced: bool,
     ) -> CommandRun:
         place = self.folder / "work" / run.id
-        await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+        await asyncio.to_thread(cleared_away, place)
         kept = await asyncio.to_thread(self.mirror.checkout, setup.tree, place)
         metric = parse_metric(setup.command.metric, OUT)
-        stale = cleared(place, metric)
-        (place / OUT).mkdir(exist_ok=True)
+        (stale,) = await asyncio.to_thread(make_ready, place, [metric], OUT)
         env, readable = dict(setup.command.env), [kept]
         if traced:
+            remove(place, trace.FOLDER)
             (place / trace.FOLDER).mkdir()
             env |= trace.variables()
             readable.append(trace.HOOK)
@@ -152,10 +153,9 @@ class Runs:
         final.parent.mkdir(parents=True, exist_ok=True)
         draft = draft_of(final)
         (draft / "output.txt").write_text(outcome.output, encoding="utf-8", errors="replace")
-        if (place / trace.FOLDER).is_dir():
-            shutil.copytree(place / trace.FOLDER, draft / trace.FOLDER, symlinks=True)
+        trace.keep(place, draft)
         seal(draft, final)
-        shutil.rmtree(place, ignore_errors=True)
+        cleared_away(place)
 
 
 def failed(run: CommandRun) -> Failure | None:

@@ -142,6 +142,7 @@ def test_another_result_than_expected_ends_with_findings(tmp_path: Path) -> None
     ("", (*METRIC, "--python", "/no/such"), "is no interpreter"),
     ("", (*METRIC, "--command", "python 'train.py"), "is no command line"),
     ("", (*METRIC, "--budget-runs", "3"), "--budget-runs at least 8"),
+    ("linked", ("--metric", "results/metrics.json:acc"), "results is a symbolic link"),
     ("dirty", METRIC, "holds work that is not committed (train.py)"),
     ("empty", METRIC, "is no git repository"),
     ("prose", METRIC, "the offline model reads no documents: give --command"),
@@ -154,12 +155,19 @@ def test_bad_input_is_one_line_and_leaves_nothing(
         code.mkdir()
     else:
         code = repository(tmp_path / "code", {"notes.md": "nothing\n"} if change == "prose" else None)
+    if change == "linked":
+        (tmp_path / "disk").mkdir()
+        (tmp_path / "disk" / "metrics.json").write_text("{}")
+        (code / "results").symlink_to(tmp_path / "disk")
+        git(code, "add", "-A")
+        git(code, "commit", "-qm", "results")
     if change == "dirty":
         (code / "train.py").write_text("x = 1\n")
     ran = subprocess.run(command(code, *words, "--runs", tmp_path / "runs"), capture_output=True, text=True, timeout=60,
                          check=False, cwd=tmp_path)
     assert ran.returncode == 2 and ran.stderr.count("\n") == 1 and line in ran.stderr, ran.stderr
     assert not any((tmp_path / "runs").glob("*")), list((tmp_path / "runs").rglob("*"))
+    assert change != "linked" or (tmp_path / "disk" / "metrics.json").exists()
 
 
 @pytest.mark.parametrize(("edit", "words", "verdict", "why"), [

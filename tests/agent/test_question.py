@@ -30,6 +30,7 @@ from record.nouns.question import Design, DesignedArm, DesignedMetric, Variable
 from stages.repository.question import left
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import repository
+from tests.repositories import git
 
 pytestmark = pytest.mark.slow
 
@@ -107,6 +108,19 @@ def author(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Author:
 
 def asked(task: str = "ask.md", *more: str) -> int:
     return main(["run", "--code", "repo", "--task", task, "--name", "q", *more])
+
+
+def test_links_that_are_committed_lead_nowhere(author: Author, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "results.json").write_text("{}")
+    for name in ("out", "work"):
+        (tmp_path / "repo" / name).symlink_to(outside)
+    git(tmp_path / "repo", "add", "-A")
+    git(tmp_path / "repo", "commit", "-qm", "links")
+    assert asked() == 4
+    assert [(one.name, one.read_text()) for one in outside.iterdir()] == [("results.json", "{}")]
+    assert "work is a symbolic link" in (tmp_path / "runs" / "q" / "report.md").read_text()
 
 
 def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(

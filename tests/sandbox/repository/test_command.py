@@ -127,8 +127,27 @@ async def test_data_are_mounted_beside_the_checkout_read_only(executor: LocalExe
     assert "Read-only file system" in outcome.failure.message and not (tmp_path / "data" / "b.txt").exists()
 
 
+async def test_a_name_with_a_slash_is_mounted_in_the_checkout_and_no_link_is_followed(
+    executor: LocalExecutor, tmp_path: Path,
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.txt").write_text("values")
+    (tmp_path / "outside").mkdir()
+    ground = Ground(sys.executable, mounts={"data/raw": tmp_path / "data", "./one.txt": tmp_path / "data" / "a.txt"})
+    check_ground(ground, executor.config)
+    outcome = await run(executor, job(
+        tmp_path, "print(open('data/raw/a.txt').read(), open('one.txt').read())", ground=ground))
+    assert outcome.stdout == "values values\n", outcome.output
+    (tmp_path / "checkout" / "linked").symlink_to(tmp_path / "outside")
+    with pytest.raises(RepositoryError, match="linked is a symbolic link"):
+        await run(executor, job(tmp_path, "pass", ground=Ground(sys.executable, mounts={
+            "linked/raw": tmp_path / "data"})))
+    assert not any((tmp_path / "outside").iterdir())
+
+
 @pytest.mark.parametrize(("name", "path", "words"), [
-    ("there", "nothing", "is not there"), ("/usr/lib", ".", "would hide"), ("../..", ".", "would hide")])
+    ("there", "nothing", "is not there"), ("./", ".", "would hide"),
+    ("/usr/lib", ".", "would hide"), ("../..", ".", "would hide")])
 def test_mounts_that_cannot_be_are_refused(
     executor: LocalExecutor, tmp_path: Path, name: str, path: str, words: str,
 ) -> None:

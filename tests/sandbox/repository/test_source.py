@@ -187,7 +187,8 @@ def test_a_linked_working_folder_and_a_submodule_are_repositories(tmp_path: Path
 def test_files_of_lfs_are_compared_with_their_pointers_and_other_filters_are_told(tmp_path: Path) -> None:
     code, content = repository(tmp_path / "code"), b"weights" * 100
     digest = subprocess.run(["sha256sum"], input=content, capture_output=True, check=True).stdout[:64].decode()
-    (code / "w.pt").write_text(f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(content)}\n")
+    (code / "w.pt").write_text(
+        f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(content)}\n")
     (code / ".gitattributes").write_text("*.pt filter=lfs\n*.ipynb filter=strip\n")
     (code / "a.ipynb").write_text("{}\n")
     git(code, "add", "-A")

@@ -1,0 +1,87 @@
+"""Links that a repository commits, or that its code leaves, lead the host nowhere: what they name stays as it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sandbox.errors import RepositoryError
+from sandbox.repository import trace
+from sandbox.repository.left_files import cleared_away
+from sandbox.repository.metric import make_ready, parse_metric
+from sandbox.repository.mirror import Mirror
+from tests.repositories import git, repository
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    place = tmp_path / "disk" / "results"
+    place.mkdir(parents=True)
+    (place / "metrics.json").write_text('{"acc": 0.91}')
+    return place
+
+
+def checkout(tmp_path: Path, plant: Callable[[Path], None]) -> Path:
+    code = repository(tmp_path / "code")
+    plant(code)
+    git(code, "add", "-A", "--force")
+    git(code, "commit", "-qm", "links")
+    mirror = Mirror(tmp_path / "m" / "mirror")
+    mirror.checkout(mirror.take(code).tree, tmp_path / "out")
+    return tmp_path / "out"
+
+
+@pytest.mark.parametrize("metric", [
+    "results/metrics.json:acc", "results/metrics.csv:acc", "tb:results:acc", "wandb:results:acc",
+    "predictions:results/metrics.json@accuracy"])
+def test_a_result_behind_a_linked_folder_is_refused_and_stays(tmp_path: Path, precious: Path, metric: str) -> None:
+    place = checkout(tmp_path, lambda code: (code / "results").symlink_to(precious))
+    with pytest.raises(RepositoryError, match="behind a link of the repository") as error:
+        make_ready(place, [parse_metric(metric)], "out")
+    assert "\n" not in str(error.value) and [one.name for one in precious.iterdir()] == ["metrics.json"]
+
+
+def test_patterns_pass_by_linked_folders_and_a_linked_file_goes_alone(tmp_path: Path, precious: Path) -> None:
+    def plant(code: Path) -> None:
+        (code / "results").symlink_to(precious)
+        (code / "metrics.json").symlink_to(precious / "metrics.json")
+        (code / "deep").mkdir()
+        (code / "deep" / "metrics.json").write_text("{}")
+
+    place = checkout(tmp_path, plant)
+    assert make_ready(place, map(parse_metric, ("*/metrics.json:acc", "metrics.json:acc")), "out") == [True, True]
+    assert not (place / "deep" / "metrics.json").exists() and not os.path.lexists(place / "metrics.json")
+    assert (precious / "metrics.json").read_text() == '{"acc": 0.91}'
+
+
+def test_the_folder_of_a_run_is_one_of_the_checkout(tmp_path: Path, precious: Path) -> None:
+    place = checkout(tmp_path, lambda code: (code / "out").symlink_to(precious))
+    assert make_ready(place, [parse_metric("{out}/metrics.json:acc")], "out") == [False]
+    assert (place / "out").is_dir() and not (place / "out").is_symlink() and (precious / "metrics.json").exists()
+
+
+def test_of_what_a_traced_run_leaves_plain_files_are_kept(tmp_path: Path, precious: Path) -> None:
+    left, kept = tmp_path / "left", tmp_path / "kept"
+    (left / trace.FOLDER).mkdir(parents=True)
+    (left / trace.FOLDER / "trace-1.json").write_text('{"functions": [], "lines": {"a.py": [1]}}')
+    (left / trace.FOLDER / "trace-2.json").symlink_to(precious / "metrics.json")
+    os.mkfifo(left / trace.FOLDER / "trace-3.json")
+    trace.keep(left, kept)
+    assert [one.name for one in (kept / trace.FOLDER).iterdir()] == ["trace-1.json"]
+    assert trace.read_trace(kept).ran("a.py", [1])
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / trace.FOLDER).symlink_to(precious)
+    trace.keep(tmp_path / "other", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_checkout_goes_whatever_its_code_locked_and_what_it_links_to_stays(tmp_path: Path, precious: Path) -> None:
+    place = tmp_path / "place"
+    (place / "locked" / "deep").mkdir(parents=True)
+    (place / "link").symlink_to(precious)
+    (place / "locked").chmod(0)
+    cleared_away(place)
+    assert not place.exists() and (precious / "metrics.json").exists()
