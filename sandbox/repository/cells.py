@@ -125,7 +125,7 @@ class CommandWorker:
         readings = [await asyncio.to_thread(
             read_metric, metric, place, ran.stdout, scale=code.command.scale, stale=old, since=began)
             for metric, old in zip(metrics, stale, strict=True)]
-        return await asyncio.to_thread(self._kept, cell, code.name, left, readings)
+        return await asyncio.to_thread(self._kept, cell, code.name, left, readings, code.command.scale)
 
     def _scored(self, cell: Cell, predictions: str, left: _Left) -> CellOutcome:
         """What its predictions come to, those of the test sealed. What it printed does not tell their scores."""
@@ -147,11 +147,11 @@ class CommandWorker:
         return replace(outcome, measurements=measured.final, sealed=measured.sealed,
                        curves_sha256=measured.curves_sha256)
 
-    def _kept(self, cell: Cell, name: str, left: _Left, readings: list[Reading]) -> CellOutcome:
+    def _kept(self, cell: Cell, name: str, left: _Left, readings: list[Reading], scale: float) -> CellOutcome:
         """What came of a cell, its files written to its folder."""
         ran, folder, value = left.ran, left.folder, readings[0]
         test = readings[1] if len(readings) > 1 else Reading()
-        hidden = self.repository.hidden.knowing(test.value)
+        hidden = self.repository.hidden.knowing(test.value, None if test.value is None else test.value / scale)
         failure = ran.failure or _failure(value) or _failure(test)
         outcome = self._outcome(cell, ran, failure, hidden, folder)
         if failure is not None or value.value is None:

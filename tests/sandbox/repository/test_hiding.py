@@ -22,6 +22,33 @@ def test_what_does_not_is_shown(line: str) -> None:
     assert Hidden.of("metrics.json:test.acc", []).knowing(0.81234).shown(line) == line
 
 
+@pytest.mark.parametrize("before", [
+    "10%\r50%\r100%\n", "epoch 1\x0cmore\x0cmore\n", "a\x85b\u2028c\n", "a\r\nb\r\n", ""])
+def test_a_cover_stays_where_the_result_is_whatever_ended_lines_before(before: str) -> None:
+    hidden = Hidden.of(r"stdout:TEST RESULTS\n+acc ([0-9.]+)", []).knowing(0.9)
+    shown = hidden.shown(f"{before}TEST RESULTS\nacc 0.9\ndone\n")
+    assert shown.endswith(f"{WITHHELD}\n{WITHHELD}\ndone\n") and "acc" not in shown
+    assert shown.count("\n") == len(before.splitlines()) + 3
+
+
+@pytest.mark.parametrize("told", [
+    "0.8\x1b[1m123\x1b[0m", "0.8\x1b]0;title\x07123", "0.9\b8123", "0.9999\r0.8123", "0.8\r   123", "50%\r0.8123\r100%",
+    "\uff10.\uff18\uff11\uff12\uff13", "\u0660.\u0668\u0661\u0662\u0663", "0.81\u200b23", "0 . 8 1 2 3",
+    "0.8\u20091\u20092\u20093", "0,8123", "0.8_123", "\u22120.8123", "-0.8123", "0.8\n123", "0\n.\n8\n1\n2\n3",
+    "0.81\r\n23",
+    "\U0001d7ce.\U0001d7d6\U0001d7cf\U0001d7d0\U0001d7d1", "value:0.8123\x0cnext", "8123e-4", "81.2%"])
+def test_a_result_is_withheld_however_it_is_printed(told: str) -> None:
+    hidden = Hidden.of("metrics.json:test.acc", []).knowing(0.8123)
+    shown = hidden.shown(f"before\n{told}\nafter\n")
+    assert shown.startswith("before\n") and shown.endswith("\nafter\n") and WITHHELD in shown
+    assert "8" not in shown and "123" not in shown and "\u0668" not in shown, shown
+
+
+def test_numbers_beside_each_other_are_no_result() -> None:
+    text = "0.1\n0.25\n0.3\n12 13 14\nepoch 8\n123 steps\nloss 0.9\r\nloss 0.7\n10%|# | 1/10\r20%|## | 2/10\rdone\n"
+    assert Hidden.of("metrics.json:test.acc", []).knowing(0.8123).shown(text) == "\n".join(text.splitlines()) + "\n"
+
+
 def test_a_match_over_lines_is_withheld_whole() -> None:
     hidden = Hidden.of(r"stdout:final\s+([0-9.]+)", [])
     assert hidden.shown("a\nfinal\n0.5\nb\n") == f"a\n{WITHHELD}\n{WITHHELD}\nb\n"
