@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -23,13 +23,16 @@ from record.nouns.repository import Deviation
 from sandbox.errors import PackageError, RepositoryError
 from sandbox.ground import contents_of
 from sandbox.isolation.interpreter import interpreter
-from sandbox.packages.store import Overlay, find, provide
+from sandbox.packages.store import Found, Overlay, find, provide
+from sandbox.packages.uv import NoAnswer
 from sandbox.repository.command import Ground
 from sandbox.settings import SandboxSettings
 
 _FILES = ("requirements.txt", "requirements/base.txt", "requirements/requirements.txt", "pyproject.toml", "setup.cfg")
 SOURCES = 3
 """Packages at most that are built from their sources since there is no wheel."""
+_NEWER = re.compile(r"(?<![<>~!=])={2,3}\s*([^\s,;+*]+?)(?:\.\*)?(?:\+[\w.]+)?(?=[,;\s]|$)")
+"""A pin: its version, without the label of a build."""
 _SAMPLED = 10**9
 """Bytes from which of a file only its size and a sample are hashed."""
 
@@ -86,46 +89,98 @@ def environment_for(
     environment = replace(environment, deviations=others)
     if python or not lacking:
         return replace(environment, deviations=(*others, *(Deviation(wanted=str(one), found="") for one in lacking)))
-    words = [f"{name}=={version}" for name, version in (known or {}).items()] or [str(one) for one in lacking]
-    return with_packages(environment, words, settings)
+    by_address = tuple(Deviation(wanted=str(one), found=(
+        "not installed: it comes from an address and not from an index (give an interpreter that has it, --python)"))
+        for one in lacking if one.url)
+    environment = replace(environment, deviations=(*others, *by_address))
+    words = [f"{name}=={version}" for name, version in (known or {}).items()] or _words(lacking)
+    return with_packages(environment, words, settings) if words else environment
+
+
+def _words(wanted: Iterable[Requirement]) -> list[str]:
+    """One word a package that an index can have; what is asked of one in several lines holds together."""
+    found: dict[str, Requirement] = {}
+    for one in wanted:
+        if not one.url:
+            known = found.setdefault(canonicalize_name(one.name), one)
+            known.specifier &= one.specifier
+            known.extras |= one.extras
+    return [one.name + (f"[{','.join(sorted(one.extras))}]" if one.extras else "") + str(one.specifier)
+            for one in found.values()]
 
 
 def with_packages(environment: Environment, words: Iterable[str], settings: SandboxSettings) -> Environment:
-    """The environment with more packages beside; what cannot be had is a deviation.
+    """The environment with more packages beside; what cannot be had is a deviation, and keeps no other away.
 
     A pin that nothing fits gives way to newer versions; what has no wheel is built from its source, in the sandbox.
     """
-    words, why = list(words), ""
-    newer = [re.sub(r"(?<![<>~!=])={2,3}(?!=)", ">=", one) for one in words]
+    words = list(words)
     known = [f"{name}=={version}" for name, version in environment.packages.items()]
-    for asked in (words, newer) if newer != words else (words,):
+    taken, why = {word: word for word in words}, dict[str, str]()
+    try:
+        overlay = _installed([*known, *words], settings)
+    except PackageError as error:
+        taken, why = _one_by_one(known, words, settings, error)
+        if not taken:
+            return replace(environment, deviations=(*environment.deviations, *_lacking(why)))
         try:
-            overlay = _installed([*known, *asked], settings)
-        except PackageError as error:
-            why = why or " ".join(str(error).split())[:200]
-            continue
-        had = {one: overlay.lock.packages.get(canonicalize_name(Requirement(one).name), "") for one in words}
-        unmet = tuple(Deviation(wanted=one, found=found) for one, found in had.items() if asked is newer)
-        return replace(environment, how="beside", packages=overlay.lock.packages,
-                       ground=replace(environment.ground, packages=overlay.folder),
-                       deviations=(*environment.deviations, *unmet))
-    return replace(environment, deviations=(*environment.deviations, *(
-        Deviation(wanted=one, found=f"cannot be had: {why}") for one in words)))
+            overlay = _installed([*known, *taken.values()], settings)
+        except PackageError as again:
+            why |= dict.fromkeys(taken, _line(again))
+            return replace(environment, deviations=(*environment.deviations, *_lacking(why)))
+    had = {word: overlay.lock.packages.get(canonicalize_name(Requirement(word).name), "")
+           for word, other in taken.items() if word != other}
+    return replace(environment, how="beside", packages=overlay.lock.packages,
+                   ground=replace(environment.ground, packages=overlay.folder), deviations=(
+                       *environment.deviations, *(Deviation(wanted=one, found=found) for one, found in had.items()),
+                       *_lacking(why)))
+
+
+def _one_by_one(
+    known: Sequence[str], words: Sequence[str], settings: SandboxSettings, error: PackageError,
+) -> tuple[dict[str, str], dict[str, str]]:
+    """As what each of these packages can be had beside those before it, and why one cannot be."""
+    if isinstance(error, NoAnswer):
+        return {}, dict.fromkeys(words, _line(error))
+    taken, why = dict[str, str](), dict[str, str]()
+    for word in words:
+        for form in dict.fromkeys((word, _NEWER.sub(r">=\1", word))):
+            try:
+                _found([*known, *taken.values(), form], settings)
+            except PackageError as other:
+                why.setdefault(word, _line(other))
+                continue
+            taken[word] = form
+            why.pop(word, None)
+            break
+    return taken, why
+
+
+def _lacking(why: Mapping[str, str]) -> Iterator[Deviation]:
+    return (Deviation(wanted=word, found=f"cannot be had: {line}") for word, line in why.items())
+
+
+def _line(error: PackageError) -> str:
+    return " ".join(str(error).split())[:200]
 
 
 def _installed(words: Sequence[str], settings: SandboxSettings) -> Overlay:
-    """The packages from the store, or installed into it; of those without a wheel the sources. Raises `PackageError`.
-    """
+    """The packages from the store, or installed into it. Raises `PackageError`."""
+    return provide(_found(words, settings), settings)
+
+
+def _found(words: Sequence[str], settings: SandboxSettings) -> Found:
+    """The lock of packages; of those without a wheel the sources. Raises `PackageError`."""
     for _ in range(SOURCES):
         try:
-            return provide(find(words, settings), settings)
+            return find(words, settings)
         except PackageError as error:
             found = re.search(r"([\w.-]+?)((?:[<>=!~]=?[\w.*]+,?)*) has no (?:usable )?wheels", str(error))
             source = f"{found[1]}{found[2]}:sdist" if found is not None else ""
             if not source or source in words:
                 raise
             words = [*words, source]
-    return provide(find(words, settings), settings)
+    return find(words, settings)
 
 
 def importing_from(environment: Environment, folder: str) -> Environment:

@@ -120,7 +120,7 @@ def _report(code: CodeState) -> Iterator[str]:
     if (environment := code.environment) is not None:
         yield f"\nPython {environment.python}" + "".join(
             f"; {name} {version} installed beside" for name, version in environment.packages.items()) + "."
-        yield from (f"- It asks for {one.wanted}, and had {one.found or 'none'}." for one in environment.deviations)
+        yield from (f"- It asks for {one.wanted}; there is: {one.found or 'none'}." for one in environment.deviations)
     if code.repairs:
         yield "\n## Repairs\n"
         yield from (f"- {'kept' if one.kept else 'taken back'} ({one.by}): {one.repair.reason}; it was stopped by "

@@ -28,6 +28,7 @@ from sandbox.packages.of_run import RunPackages, again
 from sandbox.packages.store import Overlay
 from sandbox.packages.uv import backend_of, of_pip
 from sandbox.packages.wanted import Allowed, Wanted, allowed_of, wanted_of
+from sandbox.repository.environment import environment_for
 from sandbox.settings import SandboxSettings
 from tests.agent.test_dry_run import PLAN, asked, planner
 from tests.models.openai_server import OpenAIServer
@@ -354,3 +355,32 @@ def test_a_run_is_refused_before_it_is_made_and_prefetch_fetches(
     assert main(run) == 2
     assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == [
         "scientist", "scientist"] and not (tmp_path / "runs").exists()
+
+# --- of a repository ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", [
+    "tiny==1.0\nclip @ git+https://localhost/clip.git\n", "tiny==1.0\nno-such-package>=3\n",
+    "tiny==1.0\nsmall==1.0\n", "tiny==1.0\nneeds-none==1.0\n", "tiny==1.0; python_version > '3'\ntiny<2\n",
+    "tiny==1.*\nsmall==2.0+cu113\n"])
+def test_what_cannot_be_had_keeps_nothing_else_of_a_repository_away(index: Index, asked: str) -> None:
+    index.add(wheel("needs_none", "1.0", {"needs_none.py": ""}, requires=("no-such-package",)))
+    found = environment_for({"requirements.txt": asked}, SETTINGS)
+    assert found.how == "beside" and found.packages["tiny"] == "1.0" and found.packages["small"] == "2.0"
+    told = {one.wanted: one.found for one in found.deviations}
+    for line in asked.splitlines()[1:]:
+        if "tiny" in line:
+            assert not told
+        elif line.startswith("small"):
+            assert told == {line: "2.0"}, "a pin that nothing fits gives way, and no other pin with it"
+        else:
+            (why,) = told.values()
+            assert list(told) == [line] and ("cannot be had" in why or "from an address" in why) and "\n" not in why
+    again = environment_for({"requirements.txt": asked}, SETTINGS, known=found.packages)
+    assert again.packages == found.packages
+
+
+def test_without_an_index_each_package_of_a_repository_is_told(index: Index) -> None:
+    index.close()
+    found = environment_for({"requirements.txt": "tiny\nsmall\n"}, SETTINGS)
+    assert [one.wanted for one in found.deviations] == ["tiny", "small"] and found.how == "interpreter"
