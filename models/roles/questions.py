@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -71,8 +71,20 @@ class StatedDirection(Frozen):
     second_is: str = Field(pattern="^(lower|higher|same|unclear)$", description="against the first")
 
 
+class StatedNumber(Frozen):
+    text: Word = Field(description="the number as the conclusion prints it, with its % where it has one")
+    what: Literal["mean", "sd", "value", "difference", "ratio", "percent"] = Field(description=(
+        "of the arm: its mean, its standard deviation, one value; or its mean against that of `against`: the "
+        "difference, the ratio, or the difference as a percentage of that of `against`"))
+    metric: Word
+    arm: Word
+    against: str = Field(default="", max_length=200)
+
+
 class ConclusionAnswer(Frozen):
     conclusion: str = Field(min_length=1, max_length=2400)
+    numbers: tuple[StatedNumber, ...] = Field(default=(), max_length=40, description=(
+        "each number that the conclusion prints, but for those of the question and counts of arms and seeds"))
     directions: tuple[StatedDirection, ...] = Field(default=(), max_length=20, description=(
         "each direction that the conclusion states, by the names of arms and metrics"))
 

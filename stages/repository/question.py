@@ -7,6 +7,7 @@ was asked or run is in the log, so that a process which is killed repeats neithe
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from models.roles.questions import (
     ConclusionAnswer,
     ConclusionInputs,
     QuestionInputs,
+    StatedNumber,
 )
 from models.roles.repository import Shown
 from record.edits import applied
@@ -36,6 +38,7 @@ from record.nouns.decisions import Work
 from record.nouns.question import Design, Question, QuestionRun
 from record.repository_source import OUT
 from record.source import SourceError
+from review.evidence.spelled import Counted, numbers_in_words, ratios
 from sandbox.errors import ExecutorError
 from sandbox.repository.command import CommandJob, CommandOutcome
 from sandbox.repository.environment import Environment
@@ -46,7 +49,7 @@ from sandbox.untrusted import BadFile, remove, write_whole
 from stages.bench import numbered
 from stages.repository.context import Context, context_of, requested
 from stages.repository.results import comparisons_of, counts_of, numbers_of, read_result, result_files
-from stages.repository.stated import Claim, held, standing, stated_results
+from stages.repository.stated import Claim, held, is_of, numbers_in, stated_results
 
 RESULTS = f"{OUT}/results.json"
 SCRIPT = "reproduce.sh"
@@ -248,8 +251,6 @@ class Answering:
     # --- the conclusion -----------------------------------------------------------------------------------------------
 
     async def _conclude(self, design: Design, results: Mapping[str, Any]) -> None:
-        measured = {f"{metric}/{arm}": fmean(numbers_of(values) or ()) for metric, arms in results.items()
-                    for arm, values in arms.items()}
         comparisons = comparisons_of([results])
         inputs = ConclusionInputs(asked=self.question, design=design, measured=tuple(measured_lines(results)),
                                   compared=tuple(compared_lines(comparisons)))
@@ -258,8 +259,7 @@ class Answering:
             found = await ask.usable(QUESTION_CONCLUSION, inputs, then="the comparisons stand as the conclusion")
             if found is None:
                 break
-            stated = stated_results(found.conclusion, told_of(self.question), counts_of([results]))
-            wrong = list(unbound(found, stated, measured | every_value(results), comparisons))
+            wrong = list(unbound(found, told_of(self.question), results, comparisons))
             if not wrong:
                 self.log.append(QuestionAnswered(conclusion=found.conclusion, bound=True))
                 return
@@ -318,12 +318,21 @@ def told_of(question: Question) -> str:
     return "\n".join((question.question, question.method, question.instructions))
 
 
-def unbound(found: ConclusionAnswer, stated: Sequence[str], measured: Mapping[str, float],
+def unbound(found: ConclusionAnswer, told: str, results: Mapping[str, Mapping[str, Any]],
             comparisons: Sequence[Claim]) -> Iterator[str]:
-    """What of a conclusion does not follow from what was measured."""
-    for text in stated:
-        if standing(text, measured) == "unsupported":
-            yield f"{text} is neither measured nor follows from two measurements, nor stands in the question"
+    """What of a conclusion does not follow from what was measured; `told`: what the asker said, whose numbers stand."""
+    counts = counts_of([results])
+    spelled = Counted(re.compile("[a-z]+"), frozenset(counts))
+    yield from (f"{one.words!r}: print numbers as digits" for one in (
+        *ratios(found.conclusion), *numbers_in_words(found.conclusion, (spelled,))))
+    for sentence in re.split(r"(?<=[.!?])\s+", found.conclusion):
+        for text in stated_results(sentence, told, counts):
+            meant = [one for one in found.numbers if numbers_in(one.text) == [text]]
+            if not any(_is_measured(one, text, results) for one in meant):
+                yield (f"{text} is not what `numbers` says that it is of" if meant else
+                       f"{text} is neither listed in `numbers` nor stands in the question")
+            elif not any(_is_measured(one, text, results) and _is_named(one, sentence) for one in meant):
+                yield f"the sentence that prints {text} does not name the arm that it is of, as the results do"
     for one in found.directions:
         claim = Claim(one.metric, one.first, one.second, one.second_is)  # pyright: ignore
         how = held(claim, comparisons)
@@ -331,6 +340,19 @@ def unbound(found: ConclusionAnswer, stated: Sequence[str], measured: Mapping[st
             yield (f"{one.second} is not {one.second_is} than {one.first} on {one.metric} by the comparisons" if
                    how == "contradicted" else
                    f"{one.second} against {one.first} on {one.metric} is open, or has other names in the results")
+
+
+def _is_measured(one: StatedNumber, text: str, results: Mapping[str, Mapping[str, Any]]) -> bool:
+    values, against = (numbers_of(_at(results, one.metric, arm)) or () for arm in (one.arm, one.against))
+    return is_of(text, one.what, values, against)
+
+
+def _is_named(one: StatedNumber, sentence: str) -> bool:
+    return all(_words(arm) in _words(sentence) for arm in (one.arm, one.against))
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"[^\W_]+", text.lower()))
 
 
 # --- in words ---------------------------------------------------------------------------------------------------------
@@ -348,18 +370,6 @@ def compared_lines(comparisons: Sequence[Claim]) -> Iterator[str]:
     for one in comparisons:
         yield f"{one.metric}: {one.second} is {one.second_is} against {one.first}" + (
             " (the interval holds zero)" if one.second_is == "unclear" else "")
-
-
-def every_value(results: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """Each value of each seed, and each spread: a conclusion may name them, too."""
-    found: dict[str, float] = {}
-    for metric, arms in results.items():
-        for arm, given in arms.items():
-            values = numbers_of(given) or ()
-            found |= {f"{metric}/{arm}/{seed}": value for seed, value in enumerate(values)}
-            if len(values) > 1:
-                found[f"{metric}/{arm}/sd"] = stdev(values)
-    return found
 
 
 def change_of(files: Mapping[str, str], texts: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import permutations
+from statistics import fmean, stdev
 from typing import Literal, NamedTuple
 
 SLACK = 1e-12
@@ -55,6 +56,20 @@ def standing(text: str, measured: Mapping[str, float]) -> Standing:
         if there(a - b, abs(a - b), *changes):
             return "derivable"
     return "unsupported"
+
+
+def is_of(text: str, what: str, values: Sequence[float], against: Sequence[float] = ()) -> bool:
+    """Whether a printed number is what it is said to be, of an arm's values and those that it is held against."""
+    if not values or (what in ("difference", "ratio", "percent") and not against):
+        return False
+    low, high, percent = interval(text)
+    mean, other = fmean(values), fmean(against) if against else 0.0
+    found = {"mean": [mean], "sd": [stdev(values)] if len(values) > 1 else [], "value": list(values),
+             "difference": [mean - other], "ratio": [mean / other] if other else [],
+             "percent": [100 * (mean - other) / abs(other)] if other and percent else []}[what]
+    scale = 100 if percent and what != "percent" else 1
+    signs = (1, -1) if what in ("difference", "percent") else (1,)
+    return any(low - SLACK <= sign * scale * one <= high + SLACK for one in found for sign in signs)
 
 
 def held(claim: Claim, comparisons: Iterable[Claim]) -> Held:

@@ -21,6 +21,7 @@ from models.roles.questions import (
     DesignAnswer,
     QuestionInputs,
     StatedDirection,
+    StatedNumber,
 )
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
@@ -75,9 +76,10 @@ class Author:
             raise KeyboardInterrupt
         if isinstance(inputs, ConclusionInputs):
             mean = float(inputs.measured[1].partition("mean ")[2].partition(",")[0])
-            factor = "by a factor of 9.87" if not inputs.complaints else f"to {mean:.3f}"
+            factor = "by a factor of 9.87" if not inputs.complaints else f"to {mean:.3f} for far"
             return ConclusionAnswer(
                 conclusion=f"A larger spread raises the distance, {factor}, over 5 seeds.",
+                numbers=(StatedNumber(text=f"{mean:.3f}", what="mean", metric="distance", arm="far"),),
                 directions=(StatedDirection(metric="distance", first="near", second="far", second_is="higher"),))
         if isinstance(inputs, CodeInputs):
             if inputs.asked.protect and not inputs.complaints:
@@ -134,7 +136,7 @@ def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(
     assert said["conclusion"].startswith("A larger spread raises the distance, to 2.")
     assert "varied: spread = 1 and 3" in said["design"]
     conclusions = [one for one in author.asked if isinstance(one, ConclusionInputs)]
-    assert any("9.87 is neither measured" in one for one in conclusions[1].complaints)
+    assert any("9.87 is neither listed in `numbers` nor stands" in one for one in conclusions[1].complaints)
     assert "distance: far is higher against near" in conclusions[0].compared
     codes = [one for one in author.asked if isinstance(one, CodeInputs)]
     assert "no_such" in codes[1].failed + codes[1].output and codes[1].written[0].path == "work/spread.py"
