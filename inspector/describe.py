@@ -9,6 +9,7 @@ from record.events import Event, papers, repository, running, searching
 from record.fold.state import RunState
 from record.nouns.decisions import Compare, Expand, Extend
 from record.nouns.nodes import changed, node_id, retries
+from record.nouns.repository import written
 
 
 def describe(event: Event, state: RunState) -> str | None:
@@ -31,7 +32,7 @@ def _of_the_code(event: repository.RepositoryEvent) -> str | None:
             told = (f"{short(one.wanted, 60)} (had {short(one.found, 60) or 'none'})" for one in event.deviations)
             return f"Python {event.python}, {event.how}" + "".join(f"; not met: {one}" for one in told)
         case repository.CommandFound():
-            return f"command, by the {event.by}: {short(' '.join(event.command.argv), 160)}" + (
+            return f"command, by the {event.by}: {short(written(event.command.argv), 160)}" + (
                 f" ({short(event.why, 200)})" if event.why else "")
         case repository.Repaired():
             return (f"{'mended' if event.kept else 'tried in vain'}: {short(event.repair.reason, 160)}" + (

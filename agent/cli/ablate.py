@@ -28,6 +28,7 @@ from record.reading import RecordError, read_events
 from sandbox.metrics import METRICS
 from sandbox.repository.metric import PREDICTIONS
 from sandbox.repository.settings import pairs, places
+from stages.repository.effects import UNRANKED
 from stages.repository.reporting import REPORT, as_json
 
 
@@ -52,8 +53,9 @@ def ablate(asked: Ablate) -> int:
         print(json.dumps({"folder": str(folder), **as_json(code)}, indent=1))
     else:
         show([*_lines(code), line(f"report: {folder / REPORT}")])
-    return DONE if code.baseline is not None and (
-        code.baseline.verdict in ("reproduced", "unchecked") or code.settled is not None) else FINDINGS
+    if code.settled is not None:
+        return DONE if code.settled.results else FINDINGS
+    return DONE if code.baseline is not None and code.baseline.verdict in ("reproduced", "unchecked") else FINDINGS
 
 
 def _lines(code: CodeState) -> Iterator[Text]:
@@ -64,8 +66,10 @@ def _lines(code: CodeState) -> Iterator[Text]:
         if check.verdict == "differs" and code.settled is None:
             yield line("it is not ablated; to go on from it all the same: --accept-baseline")
     if code.settled is not None:
+        if not code.settled.results:
+            yield line(f"nothing was ablated: {code.settled.stopped or 'no part was found'}", "bold")
         for one in code.settled.results:
-            if one.part in code.settled.top or one.called in ("harmful", "critical", "helps"):
+            if one.part in code.settled.top or one.called in ("harmful", "critical", "helps", *UNRANKED):
                 yield line(f"{one.part}: {one.called}" + (f", effect {one.mean:+.4g}" if one.mean is not None else "")
                            + (f" ({one.flag})" if one.flag else ""))
 

@@ -21,9 +21,9 @@ from inspector.tracer import Tracer, number_of
 from record.errors import WrongUse
 from record.fold.apply import fold
 from record.folder import RunFolder
+from record.nouns.repository import written
 from record.reading import read_events
-from record.typeset import without_form
-from stages.repository.reporting import key_of, printed
+from stages.repository.reporting import key_of, shown
 
 SHOWN = 12
 """Candidates that are printed at most; `--json` has all."""
@@ -49,9 +49,13 @@ def trace(asked: Trace) -> int:
 def _in_ablation(asked: Trace) -> int:
     """A number of an ablation: its runs, what they printed, and the patch that took the part out."""
     code, value = fold(read_events(asked.run / ABLATION)).code, number_of(asked.number)
-    known = {} if code.settled is None else printed(code)
-    keys = [key for key, text in known.items() if value is not None and value in (text, text.lstrip("+-"))]
-    rows = {key_of(code, one.part): one for one in (code.settled.results if code.settled is not None else ())}
+    keys = [key for key, texts in (shown(code) if code.command is not None else {}).items() if any(
+        value in (plain, plain.lstrip("-")) for text in texts if (plain := number_of(text)) is not None)]
+    rows = {key_of(code, one.part): (one.part, one.mutation, one.where, one.runs) for one in (
+        code.settled.results if code.settled is not None else ())}
+    if code.baseline is not None and code.command is not None:
+        rows[key_of(code, "baseline")] = ("baseline", "the repository as it is", f"tree {code.baseline.tree[:12]}",
+                                          code.baseline.runs)
     runs = {one.run.id: one.run for one in code.runs.values()}
     base = code.baseline.tree if code.baseline is not None else ""
     git = f"git --git-dir {shlex.quote(str(asked.run / 'mirror'))} diff {base}"
@@ -62,9 +66,8 @@ def _in_ablation(asked: Trace) -> int:
                 "output": str(asked.run / "runs" / name / "output.txt"),
                 "patch": f"{git} {run.tree}" if run.tree != base else ""}
 
-    found = [{"key": key, "part": row.part, "mutation": row.mutation, "where": row.where,
-              "runs": [told(name) for name in row.runs]}
-             for key in keys if (row := rows.get(without_form(key))) is not None]
+    found = [{"key": key, "part": row[0], "mutation": row[1], "where": row[2], "runs": [told(name) for name in row[3]]}
+             for key in keys if (row := rows.get(key.rpartition(".")[0])) is not None]
     answer({"number": asked.number, "candidates": found}, _ablation_lines(asked, keys, found), json=asked.json)
     return DONE if keys else FINDINGS
 
@@ -75,7 +78,7 @@ def _ablation_lines(asked: Trace, keys: Sequence[str], found: Sequence[Mapping[s
     for one in found:
         yield line(f"{one['key']}: {one['mutation']}, {one['where']}", "bold")
         for run in one["runs"]:
-            yield _row("run", f"{run['id']}, seed {run['seed']}: {run['value']!r}, {' '.join(run['argv'])}")
+            yield _row("run", f"{run['id']}, seed {run['seed']}: {run['value']!r}, {written(run['argv'])}")
             yield _row("", f"  {run['output']}", "dim")
         patches = dict.fromkeys(run["patch"] for run in one["runs"] if run["patch"])
         yield from (_row("patch", patch, "green") for patch in patches)

@@ -8,6 +8,8 @@ Source: AblateCell (arXiv; sections on reproduction and ablation), and where it 
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field
@@ -128,9 +130,18 @@ class NotExamined(Frozen):
     kind: Literal["plumbing", "decoy", "budget"]
 
 
-Gate = Literal["no change", "out of scope", "unverified", "not reached", "no effect", "failed", "at the floor", "moved"]
+Gate = Literal["no change", "out of scope", "unverified", "not reached", "no effect", "failed", "at the floor",
+               "breaks the program", "changes what is scored", "moved"]
 Called = Literal[
-    "critical", "helps", "no measurable difference", "harmful", "no effect", "not reached", "not measured", "unknown"]
+    "critical", "helps", "no measurable difference", "harmful", "no effect", "not reached", "not measured",
+    "breaks the program", "changes what is scored", "unknown"]
+"""`breaks the program`: nothing of the model is left; `changes what is scored`: it makes what predictions are held
+against. Neither is an importance of a part, and neither is ranked."""
+
+
+def written(argv: Iterable[str]) -> str:
+    """A command line as a shell reads it, its placeholders as they are."""
+    return " ".join(word if re.fullmatch(r"[\w@%+=:,./{}-]+", word) else shlex.quote(word) for word in argv)
 
 
 class PartResult(Frozen):
@@ -139,7 +150,7 @@ class PartResult(Frozen):
     part: str = Field(description="one, or several joined by + that were taken out together")
     mutation: str
     where: str = Field(description="`path:line`")
-    n: int = Field(description="pairs of runs on fresh seeds")
+    n: int = Field(description="pairs of runs: on fresh seeds, or of the search where `flag` says so")
     mean: float | None
     relative: float | None = Field(default=None, description="to the baseline's mean")
     low: float | None = None

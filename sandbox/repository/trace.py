@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ HOOK = Path(__file__).with_name("tracing")
 """The folder that a traced run imports from first."""
 FOLDER = ".scientist-trace"
 """Where in its checkout it leaves what it saw."""
+UNTAUGHT = "SCIENTIST_UNTAUGHT"
 _BYTES = 64 * 2**20
 _MOST = 50
 
@@ -25,6 +26,10 @@ class Seen:
 
     given: dict[str, Any]
     returned: Any
+    digests: dict[str, str] = field(default_factory=dict[str, str])
+    """Of the arrays among its arguments, by their names."""
+    whole: frozenset[str] = frozenset()
+    """Arguments that are whole numbers, and `return` where what came back is one."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +72,42 @@ class Trace:
         return frozenset(found)
 
 
+    def scores_other(self, other: Trace) -> bool:
+        """Whether no array that is scored in this run is scored in another; False where nobody knows.
+
+        What scores is known by its form: of two arrays of one shape at least it makes a number.
+        """
+        known = self._scored(), other._scored()
+        return bool(known[0].keys() & known[1].keys()) and not any(
+            known[0][name] & known[1][name] for name in known[0].keys() & known[1].keys())
+
+    def _scored(self) -> dict[str, frozenset[str]]:
+        """Hashes of the arrays that functions score in their first calls, by path and name."""
+        found: dict[str, frozenset[str]] = {}
+        for one in self.functions.values():
+            for seen in one.seen[:1]:
+                shapes = [tuple(kind[1]) for kind in seen.given.values() if kind[0] == "array"]
+                if seen.returned == ["number"] and len(shapes) > len(set(shapes)):
+                    found[f"{one.path}:{one.name}"] = frozenset(seen.digests.values())
+        return found
+
+
 def variables() -> dict[str, str]:
-    """What a run needs to be traced; `HOOK` must be readable for it."""
-    return {"PYTHONPATH": str(HOOK), "SCIENTIST_TRACE": FOLDER}
+    """What a run needs to be traced."""
+    return {"SCIENTIST_TRACE": FOLDER}
+
+
+def hooked(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a run with the hook before what it imports anyway, where it needs it; `HOOK` must be readable.
+    """
+    if not {UNTAUGHT, *variables()} & env.keys():
+        return dict(env)
+    return {**env, "PYTHONPATH": ":".join(filter(None, (str(HOOK), env.get("PYTHONPATH", ""))))}
+
+
+def untaught() -> dict[str, str]:
+    """What a run needs in which no optimizer of PyTorch takes a step."""
+    return {UNTAUGHT: "1"}
 
 
 def keep(checkout: Path, folder: Path) -> None:
@@ -91,7 +129,8 @@ def read_trace(checkout: Path) -> Trace:
             for one in told["functions"]:
                 called = Called(str(one["path"]), str(one["name"]), int(one["line"]), int(one["calls"]),
                                 tuple(map(str, one["callers"])),
-                                tuple(Seen(dict(seen["in"]), seen["out"]) for seen in one["seen"]))
+                                tuple(Seen(dict(seen["in"]), seen["out"], dict(seen.get("digests", {})),
+                                           frozenset(seen.get("whole", ()))) for seen in one["seen"]))
                 functions.setdefault(called.key, called)
             for name, numbers in told["lines"].items():
                 lines.setdefault(str(name), set()).update(map(int, numbers))

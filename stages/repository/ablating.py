@@ -2,7 +2,8 @@
 may hide each other together, and what was found again on fresh seeds.
 
 Each way to take a part out is a tree and words of its own, tried at one seed: where it fails, changes nothing that
-runs, or leaves nothing of the model, the next way is tried. A part that no way took out is `not measured`, never 0.
+runs, or leaves nothing of the model, the next way is tried. A part that no way took out is `not measured`, never 0; one
+that every way breaks the program without, or that makes what predictions are scored against, is told and not ranked.
 
 Source: AblateCell, its ablation phase; the policy is `search.arms`.
 """
@@ -20,7 +21,7 @@ from record.events.repository import AblationsSettled, PartsFound, Patched, Purp
 from record.nouns.repository import Command, CommandRun, Gate, Mutation, NotExamined, Part
 from sandbox.errors import RepositoryError
 from sandbox.repository.mirror import changed
-from sandbox.repository.trace import Trace, read_trace
+from sandbox.repository.trace import Trace, read_trace, untaught
 from search.arms import (
     CONFIRM_SEEDS,
     Arm,
@@ -37,6 +38,7 @@ from search.arms import (
 from stages.repository.asking import Asking
 from stages.repository.effects import (
     LEAST_RANKED,
+    UNRANKED,
     Measured,
     at_the_floor,
     effect_of,
@@ -54,8 +56,11 @@ T = TypeVar("T")
 
 WAYS = 3
 """Ways that are tried to take one part out."""
-MUCH = 0.5
-"""Of the baseline: an effect from which on it is asked whether anything of the model is left."""
+MUCH = {"max": 0.5, "min": 0.1}
+"""Of the baseline: an effect from which on it is asked whether anything of the model is left. What is to be low ends
+where chance is, which may lie close."""
+SUSPECT = 0.5
+"""Of the baseline: from which gain on it is asked whether a part makes what is scored."""
 FRESH = 1000
 """The first of the seeds that nothing was chosen by."""
 
@@ -77,7 +82,7 @@ class _Tried:
     def arm(self) -> Arm:
         found = tuple(one for one in self.effects.values() if one is not None)
         settled = self.gate in ("no effect", "not reached")
-        return Arm(self.part.name, self.part.prior, found or ((0.0,) if self.gate == "no effect" else ()),
+        return Arm(self.part.name, self.part.prior, found,
                    failed=sum(one is None for one in self.effects.values()), in_flight=self.under_way, settled=settled)
 
     @property
@@ -87,7 +92,12 @@ class _Tried:
     @property
     def is_loss(self) -> bool:
         """Whether it is the term of the loss without which nothing is learnt: plumbing, as the whole loss is."""
-        return self.gate == "at the floor" and self.part.why == LOSS_TERM
+        return self.gate in ("at the floor", "breaks the program") and self.part.why == LOSS_TERM
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether what it does is its importance."""
+        return self.gate not in UNRANKED and not self.is_loss and bool(self.effects)
 
 
 @dataclass
@@ -116,6 +126,11 @@ class Ablation:
         if (known := self.runs.code.settled) is not None:
             return known
         found = await self._parts()
+        if not found.parts:
+            settled = AblationsSettled(results=(), top=(), runs=self._spent, stopped=(
+                "no part was found that a run can be made without"))
+            self.runs.recorder.append(settled)
+            return settled
         if self.proxy is not None:
             await _all(self._run(self.setup.tree, (), seed, "baseline", ()) for seed in self.seeds)
         await self._first_values(found)
@@ -166,6 +181,8 @@ class Ablation:
         Where no way by rule takes it out, a model is asked for a patch.
         """
         await self._by_ways(one, range(min(WAYS, len(one.part.mutations))))
+        if one.gate == "moved" and await self._makes_what_is_scored(one):
+            one.gate = "changes what is scored"
         if one.way >= 0 or one.at_floor or self.asking is None:
             return
         tried = [f"{one.part.mutations[way].what}: {known.gate}" + (f" ({known.why})" if known.why else "")
@@ -188,7 +205,7 @@ class Ablation:
             if gate == "at the floor" and effect is not None:
                 one.at_floor[way] = effect
             elif gate == "no effect":
-                one.way, one.gate = way, gate
+                one.way, one.gate, one.effects = way, gate, {self.seeds[0]: 0.0}
                 return
             elif one.way < 0:
                 one.gate = gate
@@ -196,8 +213,15 @@ class Ablation:
             ranks = floor_rule(self.setup.command.direction, self._baseline, floor, [
                 (str(way), effect) for way, effect in one.at_floor.items()])
             assert ranks.ranked is not None and ranks.effect is not None
-            one.way, one.gate, one.flag = int(ranks.ranked), "at the floor", ranks.flag
-            one.effects = {self.seeds[0]: ranks.effect}
+            one.way, one.effects = int(ranks.ranked), {self.seeds[0]: ranks.effect}
+            # what can be left out by its option, or gives back its argument, may be as important as all of the model;
+            # through zeros nothing passes, whatever they stand for
+            whole = ranks.effect >= ranks.gap or one.mutation.kind == "zero"
+            one.gate, one.flag = ("breaks the program", "") if whole else ("at the floor", ranks.flag)
+        elif one.way < 0 and not one.at_floor and any(
+                "is not finite" in self.runs.code.patched[one.part.name, way].why for way in ways
+                if (one.part.name, way) in self.runs.code.patched):
+            one.gate = "breaks the program"
 
     async def _tried_way(self, one: _Tried, way: int) -> tuple[Gate, float | None]:
         mutation, name = one.part.mutations[way], one.part.name
@@ -213,7 +237,8 @@ class Ablation:
             return self._gated(name, way, tree, "failed", run.failure.message if run.failure else ""), None
         gate = patch_gate(baseline, run.value, reached=self._reached(mutation), repeatable=self._repeatable)
         effect = effect_of(self.setup.command.direction, [baseline], [run.value]).mean
-        if gate == "moved" and effect is not None and effect >= MUCH * abs(baseline):
+        if gate == "moved" and effect is not None and (
+                effect >= MUCH[self.setup.command.direction] * abs(baseline)):
             floor = await self._lowest()
             gap = (baseline - floor) * (1 if self.setup.command.direction == "max" else -1) if floor is not None else 0
             gate = "at the floor" if at_the_floor(effect, gap) else gate
@@ -230,9 +255,39 @@ class Ablation:
         for floor in found.floors if found is not None else ():
             if (tree := self._tree([floor])) is not None:
                 run = await self._run(tree, floor.words, self.seeds[0], "search", ("the whole model",))
-                if run is not None and run.value is not None and not (self._repeatable and run.value == self._baseline):
-                    return run.value  # where no digit moved nothing was taken away
-        return None
+                if run is not None and self._is_lower(run.value):
+                    return run.value
+        untrained = replace(self._searching, command=self._searching.command.model_copy(update={
+            "env": self._searching.command.env | untaught()}))
+        run = await self._run(self.setup.tree, (), self.seeds[0], "search", ("the whole training",), untrained)
+        return run.value if run is not None and self._is_lower(run.value) else None
+
+    def _is_lower(self, value: float | None) -> bool:
+        """Whether a value is worse than the baseline's: where it is not, something else than the model was taken away.
+        """
+        baseline = self._baseline
+        return value is not None and baseline is not None and (
+            value < baseline if self.setup.command.direction == "max" else value > baseline)
+
+    async def _makes_what_is_scored(self, one: _Tried) -> bool:
+        """Whether a part without which the result is far better makes what predictions are held against: nothing that
+        is scored is as it was, by a traced run."""
+        baseline, effect = self._baseline, one.effects.get(self.seeds[0])
+        if baseline is None or effect is None or effect > -SUSPECT * abs(baseline):
+            return False
+        tree = self._tree([one.mutation])
+        if tree is None or self._spent >= self._budget:
+            return False
+        run = await self.runs.make(replace(self._searching, tree=tree), self.seeds[0], "search", repeat=1, traced=True,
+                                   words=one.mutation.words, parts=(one.part.name,))
+        again = await asyncio.to_thread(read_trace, self.runs.folder_of(run))
+        return self._trace.scores_other(again)
+
+    @property
+    def _budget(self) -> int:
+        found = self.runs.code.parts
+        assert found is not None
+        return found.budget
 
     def _gated(self, part: str, way: int, tree: str | None, gate: Gate, why: str = "") -> Gate:
         if (part, way) not in self.runs.code.patched:
@@ -281,8 +336,7 @@ class Ablation:
 
     def _candidates(self) -> list[Arm]:
         """The parts that may be among the most important: not those that harm, which are told apart."""
-        arms = [one.arm for one in self._tried.values() if (one.effects or one.gate == "no effect")
-                and not one.is_loss]
+        arms = [one.arm for one in self._tried.values() if one.is_ranked]
         harms = set(harmful(arms, self._sigma)) if isfinite(self._sigma) else set[str]()
         return [one for one in arms if one.name not in harms]
 
@@ -314,7 +368,7 @@ class Ablation:
         Of what only has a strength none is among them: with the strengths of all at zero, programs break.
         """
         sigma = self._sigma
-        arms = [one.arm for one in self._tried.values() if one.way >= 0 and not is_strength(one.mutation)]
+        arms = [one.arm for one in self._tried.values() if one.is_ranked and not is_strength(one.mutation)]
         names = near_zero(arms, sigma, self.top) if isfinite(sigma) else []
         if len(names) < 2:
             return ()
@@ -346,21 +400,42 @@ class Ablation:
     # --- on fresh seeds -----------------------------------------------------------------------------------------------
 
     async def _confirmed(self, found: PartsFound) -> AblationsSettled:
-        best, harms, sets = self._best, self._harms, self._to_confirm(found)
-        seeds = [FRESH + at for at in range(CONFIRM_SEEDS)] if not self._seedless else [self.seeds[0]]
+        sets = self._to_confirm(found)
+        seeds = [FRESH + at for at in range(CONFIRM_SEEDS)]
         base = dict(zip(seeds, await _all([
             self._run(self.setup.tree, (), seed, "confirm", ()) for seed in seeds]), strict=True))
+        sets += self._spare(found, sets)
         again = await _all([self._repeated(names, seeds, base) for names in sets])
         agreement = await self._agreement({names[0]: one for names, one in zip(sets, again, strict=True)
                                            if len(names) == 1}, base) if self.proxy is not None else None
         confirmed = {"+".join(names): one for names, one in zip(sets, again, strict=True)}
-        rows = [*(confirmed.get(name) or self._once(self._tried[name]) for name in dict.fromkeys(
-            (*best, *harms, *self._tried))), *([confirmed["+".join(self._together)]] if self._together else [])]
+        rows = results([*(confirmed.get(name) or self._once(one) for name, one in self._tried.items()),
+                        *([confirmed["+".join(self._together)]] if self._together else [])],
+                       direction=self.setup.command.direction, paired=self.setup.command.seeded)
+        rows = sorted(rows, key=lambda row: (row.called in (*UNRANKED, "not measured", "not reached"),
+                                             -abs(row.mean or 0.0)))
+        # by what fresh seeds say, where they were run: no part is chosen by what it is ranked by
+        among = {arm.name for arm in self._candidates()}
+        best = [row.part for row in rows if row.part in among][:self.top]
         return AblationsSettled(
-            results=results(rows, direction=self.setup.command.direction, paired=self.setup.command.seeded),
-            top=tuple(best), runs=self._spent, agreement=agreement,
+            results=tuple(rows), top=tuple(best), runs=self._spent, agreement=agreement,
             stopped="" if all((name,) in sets for name in best) else (
                 f"the budget of {found.budget} runs confirms {sum(len(one) == 1 for one in sets)} parts"))
+
+    def _spare(self, found: PartsFound, sets: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+        """What else goes to fresh seeds, as far as the budget has runs left: the other parts, by what was seen."""
+        others = [one for one in ranked([one.arm for one in self._tried.values() if one.is_ranked])
+                  if (one.name,) not in sets]
+        rest = {(one.name,) for one in others}
+        made = sum(one.purpose == "confirm" and one.parts in rest for one in self.runs.code.runs.values())
+        ahead = sum(self._owed(names) for names in sets)
+        left = found.budget - (self._spent - made) - ahead
+        return [(one.name,) for one in others][:max(0, left // CONFIRM_SEEDS)]
+
+    def _owed(self, names: tuple[str, ...]) -> int:
+        """Runs on fresh seeds that were not made of what was chosen."""
+        made = sum(one.purpose == "confirm" and one.parts == names for one in self.runs.code.runs.values())
+        return max(0, CONFIRM_SEEDS - made)
 
     async def _agreement(
         self, confirmed: dict[str, Measured], base: Mapping[int, CommandRun | None],
@@ -373,7 +448,7 @@ class Ablation:
                                [one.ablated[seed] for seed in seeds]).mean
             full |= {name: effect} if effect is not None else {}
         seed, first = next(iter(base.items()))
-        for arm in ranked([one.arm for one in self._tried.values()]):
+        for arm in ranked([one.arm for one in self._tried.values() if one.is_ranked]):
             if len(full) >= LEAST_RANKED or first is None or first.value is None:
                 break
             one = self._tried[arm.name]
@@ -395,7 +470,7 @@ class Ablation:
 
     @property
     def _harms(self) -> list[str]:
-        arms = [one.arm for one in self._tried.values()]
+        arms = [one.arm for one in self._tried.values() if one.is_ranked]
         return harmful(arms, self._sigma)[:1] if isfinite(self._sigma) else []
 
     async def _repeated(
@@ -407,9 +482,13 @@ class Ablation:
         assert tree is not None
         runs = await _all([self._run(tree, words, seed, "confirm", names) for seed in seeds])
         kept = [run.id for run in (*runs, *base.values()) if run is not None]
+        gate = tried[0].gate if len(tried) == 1 else "moved"
+        if gate == "no effect" and any(run is not None and (one := base[seed]) is not None and run.value != one.value
+                                       for seed, run in zip(seeds, runs, strict=True)):
+            gate = "moved"  # at the seed of the search the metric did not show it
         return Measured(
             "+".join(names), "; ".join(way.what for way in ways), ", ".join(_where(one.part) for one in tried),
-            gate=tried[0].gate if len(tried) == 1 else "moved", flag="" if len(tried) == 1 else "together",
+            gate=gate, flag="" if len(tried) == 1 else "together",
             baseline={seed: run.value if run is not None else None for seed, run in base.items()},
             ablated={seed: run.value if run is not None else None for seed, run in zip(seeds, runs, strict=True)},
             found_with=sum(one.runs for one in tried), runs=tuple(kept))
@@ -427,18 +506,14 @@ class Ablation:
         return Measured(one.part.name, mutation, _where(one.part), gate=one.gate, baseline=base, ablated=gone,
                         flag=flag, found_with=one.runs)
 
-    @property
-    def _seedless(self) -> bool:
-        """Whether the seed changes nothing: then more of them tell nothing."""
-        return self.setup.command.seeded and len(self._baselines) > 1 and len(set(self._baselines)) == 1
-
     # --- runs and what is left of them --------------------------------------------------------------------------------
 
     async def _run(
         self, tree: str, words: Sequence[str], seed: int, purpose: Purpose, parts: Sequence[str],
+        setup: Setup | None = None,
     ) -> CommandRun | None:
-        """A run, if it was made or the budget has one left."""
-        setup = replace(self.setup if purpose == "confirm" else self._searching, tree=tree)
+        """A run, if it was made or the budget has one left; `setup`: of what other than the study's."""
+        setup = replace(setup or (self.setup if purpose == "confirm" else self._searching), tree=tree)
         found = self.runs.code.parts
         known = self.runs.made(setup, seed, words=words)
         if known is None and found is not None and self._spent >= found.budget:

@@ -95,6 +95,14 @@ def script_of(argv: Sequence[str], texts: Mapping[str, str]) -> str | None:
     return named.removeprefix("./") if named and named.removeprefix("./") in texts else None
 
 
+def missing_script(argv: Sequence[str], texts: Mapping[str, str]) -> str:
+    """The file of Python that a command line names first and the repository lacks; empty where it lacks none."""
+    if not re.fullmatch(r"python(3(\.\d+)?)?|torchrun", argv[0]) or script_of(argv, texts):
+        return ""
+    first = next((word for word in argv[1:] if not word.startswith("-")), "")
+    return first if first.endswith(".py") and not first.startswith("/") and "{" not in first else ""
+
+
 def wrong_options(argv: Sequence[str], code: Code) -> str:
     """What of a command line its script's parser does not know; empty where it knows all, or has none."""
     path = script_of(argv, code.texts)

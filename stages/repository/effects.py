@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import fmean, stdev
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from record.claims.means import LEVEL, MINIMUM_REPLICATES, detectable, holm, interval, p_value, students_t, t_quantile
 from record.nouns.repository import Called, Direction, Gate, PartResult
@@ -24,6 +24,10 @@ FLOOR = 0.9
 """A removal that loses this share of what zeroing the whole model loses has broken it, whatever its part is worth."""
 TWIN_ERRORS = 3.0
 """Standard errors by which a joint effect must pass the sum of the single ones."""
+
+UNRANKED: tuple[Literal["breaks the program", "changes what is scored"], ...] = (
+    "breaks the program", "changes what is scored")
+"""What is told of a part, and is no importance of it."""
 
 LEAST_RANKED = 5
 """Parts that a cheap command and the full one must both have ranked before their agreement is told."""
@@ -224,7 +228,7 @@ class Measured:
     @property
     def ran(self) -> bool:
         """Whether there are effects to look at."""
-        return self.gate in ("moved", "at the floor") and bool(self.ablated)
+        return self.gate in ("moved", "at the floor", "no effect", *UNRANKED) and bool(self.ablated)
 
 
 def results(measured: Sequence[Measured], *, direction: Direction, paired: bool = True) -> tuple[PartResult, ...]:
@@ -234,7 +238,7 @@ def results(measured: Sequence[Measured], *, direction: Direction, paired: bool 
     seeds that all agree, is no test.
     """
     found = [_interval(one, direction, paired) for one in measured]
-    tested = [place for place, one in enumerate(found) if one.called is None]
+    tested = [place for place, one in enumerate(found) if one.called is None and measured[place].gate not in UNRANKED]
     corrected = dict(zip(tested, holm([found[place].p for place in tested]), strict=True))
     return tuple(_row(one, found[place], corrected.get(place), len(tested)) for place, one in enumerate(measured))
 
@@ -256,13 +260,15 @@ def _row(one: Measured, found: Interval, p: float | None, compared: int) -> Part
         part=one.part, mutation=one.mutation, where=one.where, n=found.n, mean=mean, relative=_relative(mean, level),
         low=found.low, high=found.high, p=p, called=called_of(one.gate, found, p, fmean(level) if level else 0.0),
         detectable=None if found.sd is None else detectable(found.n, found.sd, max(1, compared)),
-        flag=one.flag or ("at the floor" if one.gate == "at the floor" else ""), found_with=one.found_with,
+        flag=one.flag or ("at the floor" if one.gate == "at the floor" else "the same at every seed, so that nothing "
+                          "tells it from chance" if found.n > 1 and found.p is None and mean else ""),
+        found_with=one.found_with,
         runs=one.runs)
 
 
 def called_of(gate: Gate, found: Interval, p: float | None, baseline_mean: float) -> Called:
     """What may be said of a part; `p` is the corrected one. Nothing is called of fewer than five pairs."""
-    if gate in ("no effect", "not reached"):
+    if gate in ("no effect", "not reached", *UNRANKED):
         return gate
     if gate not in ("moved", "at the floor") or found.mean is None:
         return "not measured"

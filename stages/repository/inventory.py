@@ -317,8 +317,18 @@ class _Reader:
 
     def _is_added(self, one: Definition) -> bool:
         """Whether what it gives back is added to something: then it is gone as zero, and doubles as its argument."""
-        return any(one.name in self._calls(term) for tree in self._code.trees.values() for node in ast.walk(tree)
+        return any(one.name in self._outermost(term) for tree in self._code.trees.values() for node in ast.walk(tree)
                    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) for term in (node.left, node.right))
+
+    def _outermost(self, term: ast.expr) -> set[str]:
+        """Names of the repository's own functions whose value a term is: not of those that these are called with."""
+        if not isinstance(term, ast.Call):
+            return set[str]().union(*(self._outermost(one) for one in ast.iter_child_nodes(term)
+                                      if isinstance(one, ast.expr)))
+        called = last_name(term.func)
+        names = {called, *self._held.get(called, ())}
+        return names if any(one.name in names for one in self._ran) else set[str]().union(
+            *(self._outermost(one) for one in (*term.args, *(word.value for word in term.keywords))))
 
     def _alike(self, one: Definition) -> list[str]:
         """The arguments that what comes back is shaped like, in every call that was looked at."""
@@ -327,7 +337,9 @@ class _Reader:
             seen.given.get(name) == seen.returned and (seen.returned == ["number"] or _has_arrays(seen.returned))
             for seen in called.seen)]
         if called.seen and called.seen[0].returned == ["number"]:
-            return [name for name in names[:1] if name in one.parameters[:1] and not _COUNTER.fullmatch(name)]
+            # what makes a number of a count is a schedule, and the count no value of it
+            return [name for name in names[:1] if name in one.parameters[:1] and not _COUNTER.fullmatch(name)
+                    and not any(name in seen.whole and "return" not in seen.whole for seen in called.seen)]
         return names
 
     def _zero(self, one: Definition) -> list[Mutation]:

@@ -25,6 +25,7 @@ from record.events.searching import Decided
 from record.folder import read_source
 from record.nouns.data import DataPlan
 from record.nouns.decisions import Expand
+from record.nouns.repository import written
 from record.repository_source import ArmCode, Code, arm_in, program_of
 from record.source import SourceError
 from sandbox.errors import RepositoryError
@@ -229,7 +230,7 @@ def shown_of(
                 if checked is not None and checked.mean is not None and checked.seconds is not None else "")
     return RepositoryShown(
         as_it_is=as_it_is,
-        command=" ".join(of.code.command.argv), metric=read + (f" ({called})" if called else ""),
+        command=written(of.code.command.argv), metric=read + (f" ({called})" if called else ""),
         scored=bool(of.code.predictions), test_metric=bool(of.code.test_metric), map=context.map,
         shown=context.shown, left_out=context.left_out, frozen=of.frozen)
 

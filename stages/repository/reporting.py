@@ -4,18 +4,21 @@ runs that the record has. They are read with the macros of our templates (`recor
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from record.fold.facts import CodeState
 from record.folder import write_file
-from record.nouns.repository import PartResult
+from record.nouns.repository import PartResult, written
 from record.typeset import Use, escaped, render
 from sandbox.repository.metric import PREDICTIONS
 
+_PLAIN = re.compile(r"[^\w.:@+-]+", re.ASCII)
 JSON, REPORT, SECTION, RESULTS = "ablations.json", "report.md", "section.tex", "results.tex"
 
 
@@ -30,10 +33,14 @@ def write_report(code: CodeState, folder: Path) -> None:
 
 
 def key_of(code: CodeState, part: str) -> str:
-    """The key of the effect of a part."""
+    """The key of the effect of a part: of its name and the metric's what TeX reads as it is."""
     assert code.command is not None
-    metric = code.command.command.metric.partition(":")[2] or "metric"
-    return f"ablation/{part.replace('/', ':')}/{metric.replace('/', ':')}/d"
+    metric = code.command.command.metric.partition(":")[2]
+    told = part.replace("/", ":")
+    plain = _PLAIN.sub("-", told)
+    if plain != told:  # two names may not become one
+        plain += f"-{hashlib.sha256(part.encode()).hexdigest()[:6]}"
+    return f"ablation/{plain}/{_PLAIN.sub('-', metric.replace('/', ':')).strip('-') or 'metric'}/d"
 
 
 def printed(code: CodeState) -> dict[str, str]:
@@ -49,6 +56,25 @@ def printed(code: CodeState) -> dict[str, str]:
     if code.baseline is not None and code.baseline.mean is not None:
         found[f"{key_of(code, 'baseline')}.mean"] = f"{code.baseline.mean:.6g}"
     return found
+
+
+def shown(code: CodeState) -> dict[str, set[str]]:
+    """All texts of every number that report and section print, by its key."""
+    found = {key: {text} for key, text in printed(code).items()}
+    for one in code.settled.results if code.settled is not None else ():
+        for form, text in _texts(one).items():
+            found.setdefault(f"{key_of(code, one.part)}.{form}", set()).add(text)
+    if code.baseline is not None and code.baseline.spread is not None:
+        found[f"{key_of(code, 'baseline')}.sd"] = {f"{code.baseline.spread:.2g}"}
+    return found
+
+
+def _texts(one: PartResult) -> dict[str, str]:
+    """Numbers of a row of the report, by their forms."""
+    numbers = {"mean": one.mean, "low": one.low, "high": one.high}
+    found = {form: f"{value:+.4g}" for form, value in numbers.items() if value is not None}
+    found |= {"relative": f"{one.relative:+.1%}"} if one.relative is not None else {}
+    return found | ({"p": f"{one.p:.2g}"} if one.p is not None else {})
 
 
 def _digits(one: PartResult) -> int:
@@ -112,11 +138,16 @@ def _report(code: CodeState) -> Iterator[str]:
     yield f"\nCommit `{code.taken.commit[:12]}`{', with uncommitted work' * code.taken.snapshot}."
     yield from (f"- {one}" for one in code.taken.faults)
     if (found := code.command) is not None:
-        yield f"\n## Command\n\n    {' '.join(found.command.argv)}\n"
-        yield f"Metric `{found.command.metric}` ({found.command.direction}imal is best), named by the {found.by}" + (
-            f"; {found.why}." if found.why else ".")
-        if not found.command.seeded:
-            yield "It takes no seed: runs are compared unpaired."
+        ran = next((one.repair.argv for one in reversed(code.repairs) if one.kept and one.repair.kind == "argv"),
+                   found.command.argv)
+        yield f"\n## Command\n\n    {written(ran)}\n"
+        yield (f"Named by the {found.by}" if ran == found.command.argv else
+               f"In place of `{written(found.command.argv)}`, which the {found.by} named and which does not run") + (
+                   f"; {found.why}." if found.why else ".")
+        given = found.by if not code.taken.settings.get("metric") else "person"
+        yield f"Metric `{found.command.metric}` ({found.command.direction}imal is best), named by the {given}."
+        if not any("{seed}" in word for word in ran):
+            yield "It is given no seed: runs are compared unpaired."
     if (environment := code.environment) is not None:
         yield f"\nPython {environment.python}" + "".join(
             f"; {name} {version} installed beside" for name, version in environment.packages.items()) + "."
@@ -141,13 +172,17 @@ def _baseline(code: CodeState) -> Iterator[str]:
         f"; expected {expected.value:g} ± {expected.tolerance:g}" if expected is not None else "") + "."
     yield {"same digits": "The first seed again gave the same digits.",
            "differs": "The first seed again gave another value: it does not set all that is random.",
-           "unseeded": "No seed can be given.", None: ""}[check.same_seed] if check.mean is not None else ""
+           "unseeded": "No seed is given.", None: ""}[check.same_seed] if check.mean is not None else ""
     if check.why:
         yield f"{check.why[0].upper()}{check.why[1:]}."
 
 
 def _results(code: CodeState) -> Iterator[str]:
     if code.settled is None or code.parts is None:
+        return
+    if not code.settled.results:
+        yield f"\n## Ablations\n\n**Nothing was ablated**: {code.settled.stopped or 'no part was found'}."
+        yield from _not_examined(code)
         return
     yield f"\n## Ablations\n\n{code.settled.runs} runs. Effects are positive where the part helps; n fresh seeds, 95 % "
     yield "intervals, p corrected by Holm. What was seen in the search alone is marked, and nothing is called."
@@ -158,15 +193,19 @@ def _results(code: CodeState) -> Iterator[str]:
         yield "(Kendall's tau)."
     if code.settled.stopped:
         yield f"\n{code.settled.stopped}."
+    yield from _not_examined(code)
+
+
+def _not_examined(code: CodeState) -> Iterator[str]:
+    assert code.parts is not None
     yield "\n## Not examined\n"
     yield from (f"- {one.name} ({one.kind}): {one.why}" for one in code.parts.rest)
 
 
 def _row(one: PartResult) -> str:
-    effect = "-" if one.mean is None else f"{one.mean:+.4g}" + (
-        f" ({one.relative:+.1%})" if one.relative is not None else "")
-    span = f"{one.low:+.4g} to {one.high:+.4g}" if one.low is not None and one.high is not None else "-"
-    p = "-" if one.p is None else f"{one.p:.2g}"
-    cells = (one.part, one.mutation, one.where, str(one.n), effect, span, p, one.called + (
+    texts = _texts(one)
+    effect = texts.get("mean", "-") + (f" ({texts['relative']})" if "relative" in texts else "")
+    span = f"{texts['low']} to {texts['high']}" if "low" in texts and "high" in texts else "-"
+    cells = (one.part, one.mutation, one.where, str(one.n), effect, span, texts.get("p", "-"), one.called + (
         f" ({one.flag})" if one.flag else ""))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -17,13 +17,14 @@ from typing import Literal
 from models.roles.repository import CommandChoice
 from record.events.repository import BaselineChecked, CommandFound, Repaired
 from record.expected import check_baseline, parse_expected
-from record.nouns.repository import Command, CommandRun, Deviation, Expected, Repair, SameSeed
+from record.nouns.repository import Command, CommandRun, Deviation, Expected, Repair, SameSeed, written
 from sandbox.errors import RepositoryError
 from sandbox.repository.environment import importing_from, with_packages
 from sandbox.repository.metric import parse_metric
 from sandbox.settings import SandboxSettings
 from stages.repository.asking import Asking
-from stages.repository.commands import candidates
+from stages.repository.code import code_in
+from stages.repository.commands import candidates, missing_script, script_of, seed_words
 from stages.repository.mends import mends, signature_of
 from stages.repository.runs import Runs, Setup
 
@@ -97,7 +98,8 @@ class Reproduction:
         if known is not None or self.asking is None:
             return known, "rule"
         texts = self.runs.mirror.texts(self.setup.tree)
-        return await self.asking.repair(signature, run, self.setup, texts), "model"
+        found = await self.asking.repair(signature, run, self.setup, texts)
+        return (found if found is None or self._keeps_the_program(found) else None), "model"
 
     def _known(self, signature: str, run: CommandRun) -> list[Repair]:
         texts, command = self.runs.mirror.texts(self.setup.tree), self.setup.command
@@ -105,7 +107,13 @@ class Reproduction:
         if signature.startswith(("path:", "argument:")):
             found += [Repair(kind="argv", argv=one.argv, reason=f"the command is outdated; {one.where} offers this one")
                       for one in candidates(texts) if not one.wrong and one.argv != command.argv]
-        return found
+        return [one for one in found if self._keeps_the_program(one)]
+
+    def _keeps_the_program(self, repair: Repair) -> bool:
+        """Whether a repair runs what the person named, where one did."""
+        found, texts = self.runs.code.command, self.runs.mirror.texts(self.setup.tree)
+        return repair.kind != "argv" or found is None or found.by != "person" or (
+            script_of(repair.argv, texts) == script_of(found.command.argv, texts))
 
     def _with(self, repair: Repair) -> Setup:
         """The setup with a repair. Raises `RepositoryError` where it cannot be made."""
@@ -151,7 +159,8 @@ class Reproduction:
         if runs and self.setup.command.seeded:
             same = "same digits" if runs[0].value == runs[-1].value else "differs"
             if len(values) > 1 and len(set(values)) == 1:
-                why = f"the seed changes nothing: {len(values)} seeds gave {values[0]!r}"
+                why = (f"{len(values)} seeds gave the same value, {values[0]!r}: the seed changes nothing, or less "
+                       "than the metric shows")
         return BaselineChecked(
             tree=self.setup.tree, runs=tuple(run.id for run in runs), mean=check.mean, spread=check.spread,
             verdict="failed" if stopped else check.verdict, same_seed=same, why=why)
@@ -165,12 +174,19 @@ def chosen(
     if not metric:
         return None
     if given is not None:
-        return CommandFound(command=given, by="person")
+        if lacking := missing_script(given.argv, texts):
+            there = ", ".join(sorted(path for path in texts if path.endswith(".py"))[:8])
+            raise RepositoryError(f"--command {written(given.argv)!r}: there is no {lacking} in the repository; it has "
+                                  f"{there or 'no Python file'}")
+        words = () if given.seeded else seed_words(code_in(texts), given.argv)
+        return CommandFound(command=given, by="person", why=(
+            f"it is given no seed, though it takes {' '.join(words)}: add that to compare runs of one seed"
+            if words else ""))
     found = candidates(texts)
     best = next((one for one in found if not one.wrong), None)
     if best is None:
         return None
-    others = "; ".join(f"{one.where} has `{' '.join(one.argv)}`: {one.wrong}" for one in found if one.wrong)
+    others = "; ".join(f"{one.where} has `{written(one.argv)}`: {one.wrong}" for one in found if one.wrong)
     return CommandFound(command=Command(
         argv=best.argv, env=dict(best.env), metric=metric, direction="min" if direction == "min" else "max",
         scale=scale, seeded=best.seeded), by="repository", why=f"from {best.where}" + (f"; {others}" if others else ""))

@@ -126,16 +126,16 @@ class Runs:
         kept = await asyncio.to_thread(self.mirror.checkout, setup.tree, place)
         metric = parse_metric(setup.command.metric, OUT)
         (stale,) = await asyncio.to_thread(make_ready, place, [metric], OUT)
-        env, readable = dict(setup.command.env), [kept]
+        env = dict(setup.command.env)
         if traced:
             remove(place, trace.FOLDER)
             (place / trace.FOLDER).mkdir()
             env |= trace.variables()
-            readable.append(trace.HOOK)
         began = await asyncio.to_thread(next_time, place)
+        env = trace.hooked(env)
         outcome = await self.executor.command(CommandJob(
             name=f"{purpose} run {run.id}", folder=place, argv=run.argv, ground=setup.environment.ground, env=env,
-            timeout=self.timeout, readable=tuple(readable), resume=self.resume))
+            timeout=self.timeout, readable=(kept, trace.HOOK), resume=self.resume))
         reading = Reading() if outcome.failure is not None else await asyncio.to_thread(
             read_score, metric, place, self.labels, scale=setup.command.scale, since=began,
         ) if metric.kind == PREDICTIONS else await asyncio.to_thread(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from agent.ablation import LOG, Order
 from agent.ablation import ablate as work
+from agent.cli import main
 from agent.settings import Settings
 from record.fold.apply import fold
 from record.nouns.repository import CommandRun
@@ -133,6 +135,113 @@ def test_another_result_than_expected_ends_with_findings(tmp_path: Path) -> None
     assert told(out)["baseline"]["verdict"] == "differs" and told(out)["ablations"] is None
 
 
+COARSE = {"train.py": FILES["train.py"].replace(
+    'parser.add_argument("--verbose"', 'parser.add_argument("--note")\nparser.add_argument("--verbose"') + (
+    "print('r2', 5 * round(20 * float(1 - (rest ** 2).mean() / y[300:].var())), '% of', opts.note)\n")}
+
+
+def test_a_coarse_metric_is_judged_on_fresh_seeds_and_every_printed_number_is_traced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out = repository(tmp_path / "tinyfit", FILES | COARSE), tmp_path / "out"
+    metric, given = "stdout:r2 ([0-9]+) % of a b", "python train.py --seed {seed} --note 'a b'"
+    ran = ablate(code, "--metric", metric, "--command", given, "--top", 1, "--budget-runs", 60, "--out", out)
+    assert ran.returncode == 0, ran.stderr
+    found, report = told(out), (out / "report.md").read_text()
+    assert f"\n    {given}\n" in report and "Named by the person.\nMetric" in report and "person: python" in ran.stdout
+    assert "3 seeds gave the same value, 100.0: the seed changes nothing, or less than the metric shows" in (
+        found["baseline"]["why"])
+    rows = found["ablations"]["results"]
+    results = {one["part"]: one for one in rows}
+    assert results["tilt"]["n"] == 5 and results["tilt"]["called"] == "critical"
+    assert all(one["n"] == 5 for one in rows if one["called"] != "not measured"), "what the budget had left is used"
+    assert not any(one["called"] == "no effect" and one["mean"] for one in rows)
+    sizes = [abs(one["mean"]) for one in rows if one["mean"] is not None]
+    assert sizes == sorted(sizes, reverse=True) and found["ablations"]["top"] == ["tilt"]
+    section, values = (out / "section.tex").read_text(), (out / "results.tex").read_text()
+    keys = set(re.findall(r"\\result\{([^}]*)\}", section))
+    assert keys and all(re.fullmatch(r"[\w:./@+-]+", key) and f"{{{key}}}" in values for key in keys)
+    assert section.count("%") == section.count(r"\%") + 1  # the comment
+    printed = [number for line in report.splitlines() if line.startswith("| ") and "| 5 |" in line
+               for cell in line.split("|")[5:8] for number in re.findall(r"[-+]?\d[\d.e%-]*", cell)]
+    mean = re.search(r"mean ([\d.]+)", report)
+    assert len(printed) > 10 and mean is not None
+    for number in {*printed, mean[1]}:
+        assert main(["trace", str(out), "--json", "--", number]) == 0, number
+        assert json.loads(capsys.readouterr().out)["candidates"][0]["runs"], number
+
+
+def test_a_repository_without_parts_says_so_and_a_seed_that_is_not_given_is_told(tmp_path: Path) -> None:
+    code = repository(tmp_path / "code", {"run.py": (
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--seed', type=int, default=0)\n"
+        "print('value', 0.5 + parser.parse_args().seed)\n")})
+    ran = ablate(code, "--metric", "stdout:value ([0-9.]+)", "--command", "python run.py", "--out", tmp_path / "out")
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert ran.returncode == 5 and "nothing was ablated: no part was found that a run can be made without" in ran.stdout
+    assert "**Nothing was ablated**: no part was found" in report and "| part |" not in report
+    assert "it is given no seed, though it takes --seed {seed}" in report and "No seed can be given" not in report
+
+
+BREAKING = {"README.md": "    python train.py --seed 0\n", "train.py": '''import argparse
+import json
+
+import numpy as np
+
+
+def simulate(x):
+    return np.sin(2 * x) + 0.3 * x ** 2
+
+
+def scale(x):
+    return x / np.abs(x).max()
+
+
+def wide(x):
+    return np.concatenate([x, x ** 3], 1)
+
+
+def rate(it):
+    return 0.5 / (1 + it / 50)
+
+
+def narrow(x):
+    return x / 30
+
+
+def step(w, grad, lr):
+    return w - lr * grad
+
+
+def mse(p, y):
+    return float(((p - y) ** 2).mean())
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--seed", type=int, default=0)
+rng = np.random.default_rng(parser.parse_args().seed)
+x = narrow(rng.uniform(-36, 36, (200, 1)))
+y = simulate(x)
+w = np.zeros((2, 1))
+for it in range(200):
+    F = wide(scale(x[:100]))
+    w = step(w, F.T @ (F @ w - y[:100]) / 100, rate(it))
+json.dump({"loss": mse(wide(scale(x[100:])) @ w, y[100:])}, open("metrics.json", "w"))
+'''}
+
+
+def test_what_breaks_the_program_or_makes_what_is_scored_is_told_and_not_ranked(tmp_path: Path) -> None:
+    code, out = repository(tmp_path / "code", BREAKING), tmp_path / "out"
+    ran = ablate(code, "--metric", "metrics.json:loss", "--direction", "min", "--out", out)
+    assert ran.returncode == 0, ran.stderr
+    settled = told(out)["ablations"]
+    called = {one["part"]: one["called"] for one in settled["results"]}
+    assert called["simulate"] == "changes what is scored" and called["narrow"] == "breaks the program", called
+    assert not {"simulate", "narrow", "rate"} & {*settled["top"]} and "rate" not in called
+    assert not any(one["n"] > 1 for one in settled["results"] if one["part"] in ("simulate", "narrow"))
+    assert "narrow: breaks the program" in ran.stdout and "| breaks the program (seen in the search) |" in (
+        out / "report.md").read_text()
+
+
 @pytest.mark.parametrize(("change", "words", "line"), [
     ("", (), "the offline model reads no documents: give --metric"),
     ("", ("--metric", "metrics.txt"), "cannot read the metric 'metrics.txt'"),
@@ -141,6 +250,7 @@ def test_another_result_than_expected_ends_with_findings(tmp_path: Path) -> None
     ("", (*METRIC, "--mount", "x=nowhere"), "which is not there"),
     ("", (*METRIC, "--python", "/no/such"), "is no interpreter"),
     ("", (*METRIC, "--command", "python 'train.py"), "is no command line"),
+    ("", (*METRIC, "--command", "python nope.py --name 'a b'"), "there is no nope.py in the repository; it has"),
     ("", (*METRIC, "--budget-runs", "3"), "--budget-runs at least 8"),
     ("linked", ("--metric", "results/metrics.json:acc"), "results is a symbolic link"),
     ("dirty", METRIC, "holds work that is not committed (train.py)"),
@@ -173,7 +283,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 @pytest.mark.parametrize(("edit", "words", "verdict", "why"), [
     (('"metrics.json"', '"other.json"'), METRIC, "failed", "no such file as metrics.json"),
     (("rng = np.random.default_rng(opts.seed)", "rng = np.random.default_rng(4)"), METRIC, "unchecked",
-     "the seed changes nothing: 3 seeds gave"),
+     "3 seeds gave the same value"),
     (("import argparse\n", "import argparse\nimport time\ntime.sleep(30)\n"), (*METRIC, "--timeout", "1s"), "failed",
      "the wall-clock limit of 1 s was reached"),
     (("import argparse\n", "import argparse\nopen('/usr/lib/x', 'w')\n"), METRIC, "failed", "Read-only file system"),

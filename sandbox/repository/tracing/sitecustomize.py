@@ -1,22 +1,27 @@
 """Put before everything else in a traced run of a repository's command: notes which of its code runs, on what.
 
 Of each function of the checkout: how often it was called, by which, and what went in and came out of its first calls
-(kinds and shapes, no values); of each file: the lines that were executed. It is written when the process ends, as one
-file a process into the folder that `SCIENTIST_TRACE` names. Standard library alone; changes nothing that the code
-computes, but makes plain Python slower.
+(kinds, shapes and hashes of arrays, no values); of each file: the lines that were executed. It is written when the
+process ends, as one file a process into the folder that `SCIENTIST_TRACE` names. Standard library alone; changes
+nothing that the code computes, but makes plain Python slower. With `SCIENTIST_UNTAUGHT` instead nothing is noted, and
+no optimizer of PyTorch takes a step.
 """
 
 # pyright: basic
 # It runs in the user's interpreter, which may be an older one: hence no annotations.
 
 import atexit
+import hashlib
 import json
 import os
 import sys
 import threading
+import types
 
 SHAPES = 3
 """Calls of a function whose values are described."""
+LARGE = 2**26
+"""Bytes of the largest array that is hashed."""
 FULL = 200
 """Calls of a function whose lines are noted; later ones are only counted."""
 
@@ -43,6 +48,39 @@ def _kind(value, deep=2):
     if isinstance(value, dict) and deep:
         return ["dict", len(value), [_kind(one, deep - 1) for one in list(value.values())[:8]]]
     return [type(value).__name__]
+
+
+def _is_whole(value):
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _digest(value):
+    """A hash of an array's values; empty for what is none, or large."""
+    try:
+        if not value.shape or isinstance(value, type):
+            return ""
+        array = value.detach().cpu().numpy() if hasattr(value, "detach") else value
+        return hashlib.sha256(array.tobytes()).hexdigest() if array.nbytes <= LARGE else ""
+    except (AttributeError, TypeError, ValueError, RuntimeError, MemoryError):  # none that can be compared
+        return ""
+
+
+def _untaught():
+    """No optimizer of PyTorch takes a step from here on."""
+    try:
+        import torch
+    except ImportError:
+        return
+    begin = torch.optim.Optimizer.__init__
+
+    def still(self, closure=None, **given):
+        return closure() if closure is not None else None
+
+    def __init__(self, *given, **named):
+        begin(self, *given, **named)
+        self.step = types.MethodType(still, self)
+
+    torch.optim.Optimizer.__init__ = __init__
 
 
 def _name(code):
@@ -94,7 +132,10 @@ def _trace(frame, event, argument):
     seen = None
     if note["calls"] <= SHAPES:
         names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
-        seen = {"in": {name: _kind(frame.f_locals.get(name)) for name in names}, "out": ["None"]}
+        given = {name: frame.f_locals.get(name) for name in names}
+        seen = {"in": {name: _kind(value) for name, value in given.items()}, "out": ["None"],
+                "digests": {name: digest for name, value in given.items() for digest in [_digest(value)] if digest},
+                "whole": [name for name, value in given.items() if _is_whole(value)]}
         note["seen"].append(seen)
     lines.add(frame.f_lineno)
 
@@ -103,6 +144,7 @@ def _trace(frame, event, argument):
             lines.add(frame.f_lineno)
         elif event == "return" and seen is not None:
             seen["out"] = _kind(argument)
+            seen["whole"] += ["return"] if _is_whole(argument) else []
         return local
 
     return local
@@ -122,3 +164,5 @@ if _folder:
     atexit.register(_write)
     threading.settrace(_trace)
     sys.settrace(_trace)
+if os.environ.get("SCIENTIST_UNTAUGHT"):
+    _untaught()

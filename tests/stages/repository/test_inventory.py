@@ -146,7 +146,7 @@ def read(folder: Path, files: dict[str, str], command: Command) -> Inventory:
         (folder / name).write_text(text)
     (folder / trace.FOLDER).mkdir()
     subprocess.run([sys.executable, *command.words(0)[1:]], cwd=folder, check=True, capture_output=True, timeout=120,
-                   env={**os.environ, **trace.variables(), "OMP_NUM_THREADS": "1"})
+                   env=trace.hooked({**os.environ, **trace.variables(), "OMP_NUM_THREADS": "1"}))
     return inventory(files, command, trace.read_trace(folder))
 
 
@@ -184,6 +184,83 @@ def test_what_objects_hold_what_is_joined_and_skip_connections(tmp_path: Path) -
     skip = next(part for part in found.parts if part.name == "Block skip")
     assert "        return h\n" in changed(HELD.lstrip(), skip.mutations[0].edits[0])
     assert found.floors[0].what == "Model.__call__ gives back zeros"
+
+
+ADDED = '''
+import math
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+
+class Norm(nn.Module):
+    def forward(self, x):
+        return x / x.std(-1, keepdim=True)
+
+
+class Mix(nn.Module):
+    def forward(self, x):
+        return x.mean(0, keepdim=True).expand_as(x)
+
+
+class Wide(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.ln, self.mix, self.wide, self.drop = Norm(), Mix(), Wide(), nn.Dropout(0.1)
+
+    def forward(self, x):
+        x = x + self.mix(self.ln(x))
+        return x + self.drop(self.wide(self.ln(x)))
+
+
+def get_lr(it):
+    return 0.1 * 0.5 * (1.0 + math.cos(math.pi * it / 10))
+
+
+def half(lr, it):
+    return lr * 0.5
+
+
+net = nn.Sequential(nn.Linear(4, 4), Block(), nn.Linear(4, 1))
+optim = torch.optim.SGD(net.parameters(), lr=0.1)
+x = torch.randn(16, 4)
+y = x[:, :1] * 2
+for it in range(10):
+    optim.param_groups[0]["lr"] = half(get_lr(it), it)
+    loss = ((net(x) - y) ** 2).mean()
+    optim.zero_grad()
+    loss.backward()
+    optim.step()
+print("first weight", float(net[0].weight[0, 0]))
+'''
+
+
+def test_what_is_added_is_told_from_what_that_is_called_with_and_a_count_is_no_value(tmp_path: Path) -> None:
+    found = read(tmp_path, {"train.py": ADDED.lstrip()}, Command(argv=("python", "train.py"), metric="stdout:(.*)"))
+    ways = {part.name: [way.kind for way in part.mutations] for part in found.parts}
+    assert ways["Norm"] == ["identity", "zero"] and ways["Mix"] == ways["Wide"] == ["zero", "identity"]
+    assert "get_lr" not in ways and [way.what for way in next(
+        part for part in found.parts if part.name == "half").mutations][0] == "gives back its argument lr"
+
+
+def test_where_nothing_is_learnt_the_weights_are_those_of_the_beginning(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(ADDED.lstrip())
+    (tmp_path / "first.py").write_text(ADDED.lstrip().replace("range(10)", "range(0)"))
+
+    def printed(script: str, env: dict[str, str]) -> str:
+        return subprocess.run([sys.executable, script], cwd=tmp_path, check=True, capture_output=True, text=True,
+                              timeout=120, env=trace.hooked({**os.environ, **env})).stdout
+
+    assert printed("train.py", trace.untaught()) == printed("first.py", {}) != printed("train.py", {})
+    assert trace.hooked({"PYTHONPATH": "src"}) == {"PYTHONPATH": "src"}
+    assert trace.hooked({"PYTHONPATH": "src", **trace.variables()})["PYTHONPATH"] == f"{trace.HOOK}:src"
 
 
 def test_what_a_trace_says_may_be_anything(tmp_path: Path) -> None:
