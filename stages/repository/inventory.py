@@ -327,7 +327,9 @@ class _Reader:
                                       if isinstance(one, ast.expr)))
         called = last_name(term.func)
         names = {called, *self._held.get(called, ())}
-        return names if any(one.name in names for one in self._ran) else set[str]().union(
+        of_self = isinstance(term.func, ast.Attribute) and ast.unparse(term.func.value) == "self"
+        own = any(one.name in names for one in self._ran) or (of_self and called not in self._held)
+        return names if own else set[str]().union(
             *(self._outermost(one) for one in (*term.args, *(word.value for word in term.keywords))))
 
     def _alike(self, one: Definition) -> list[str]:

@@ -213,7 +213,10 @@ class Wide(nn.Module):
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
-        self.ln, self.mix, self.wide, self.drop = Norm(), Mix(), Wide(), nn.Dropout(0.1)
+        self.ln = Norm()
+        self.mix = Mix()
+        self.wide = Wide()
+        self.drop = nn.Dropout(0.1)
 
     def forward(self, x):
         x = x + self.mix(self.ln(x))
@@ -246,8 +249,8 @@ def test_what_is_added_is_told_from_what_that_is_called_with_and_a_count_is_no_v
     found = read(tmp_path, {"train.py": ADDED.lstrip()}, Command(argv=("python", "train.py"), metric="stdout:(.*)"))
     ways = {part.name: [way.kind for way in part.mutations] for part in found.parts}
     assert ways["Norm"] == ["identity", "zero"] and ways["Mix"] == ways["Wide"] == ["zero", "identity"]
-    assert "get_lr" not in ways and [way.what for way in next(
-        part for part in found.parts if part.name == "half").mutations][0] == "gives back its argument lr"
+    assert "get_lr" not in ways and next(
+        part for part in found.parts if part.name == "half").mutations[0].what == "gives back its argument lr"
 
 
 def test_where_nothing_is_learnt_the_weights_are_those_of_the_beginning(tmp_path: Path) -> None:
