@@ -30,6 +30,7 @@ from sandbox.repository.mirror import Mirror
 from sandbox.repository.predictions import check_truth
 from stages.bench import UserRepository
 from stages.repository.code import code_in as parsed
+from stages.repository.commands import missing_script
 from stages.repository.planning import repository_faults
 
 PLACES = 4
@@ -64,7 +65,8 @@ def check_code(settings: Settings) -> None:
     hidden_in(settings)
     if code.expect:
         parse_expected(code.expect)
-    Mirror.check(code.repository, dirty=code.dirty)
+    if lacking := missing_script(words, Mirror.texts_of(code.repository, dirty=code.dirty)):
+        raise WrongUse(f"--command {code.command!r}: there is no {lacking} in {code.repository}")
 
 
 def check_words(plan: DataPlan, settings: Settings) -> None:

@@ -99,7 +99,7 @@ class Reproduction:
             return known, "rule"
         texts = self.runs.mirror.texts(self.setup.tree)
         found = await self.asking.repair(signature, run, self.setup, texts)
-        return (found if found is None or self._keeps_the_program(found) else None), "model"
+        return (found if found is None or keeps_program(found, self.runs.code.command, texts) else None), "model"
 
     def _known(self, signature: str, run: CommandRun) -> list[Repair]:
         texts, command = self.runs.mirror.texts(self.setup.tree), self.setup.command
@@ -107,13 +107,7 @@ class Reproduction:
         if signature.startswith(("path:", "argument:")):
             found += [Repair(kind="argv", argv=one.argv, reason=f"the command is outdated; {one.where} offers this one")
                       for one in candidates(texts) if not one.wrong and one.argv != command.argv]
-        return [one for one in found if self._keeps_the_program(one)]
-
-    def _keeps_the_program(self, repair: Repair) -> bool:
-        """Whether a repair runs what the person named, where one did."""
-        found, texts = self.runs.code.command, self.runs.mirror.texts(self.setup.tree)
-        return repair.kind != "argv" or found is None or found.by != "person" or (
-            script_of(repair.argv, texts) == script_of(found.command.argv, texts))
+        return [one for one in found if keeps_program(one, self.runs.code.command, texts)]
 
     def _with(self, repair: Repair) -> Setup:
         """The setup with a repair. Raises `RepositoryError` where it cannot be made."""
@@ -164,6 +158,12 @@ class Reproduction:
         return BaselineChecked(
             tree=self.setup.tree, runs=tuple(run.id for run in runs), mean=check.mean, spread=check.spread,
             verdict="failed" if stopped else check.verdict, same_seed=same, why=why)
+
+
+def keeps_program(repair: Repair, found: CommandFound | None, texts: Mapping[str, str]) -> bool:
+    """Whether a repair runs the program that a person named, where one did."""
+    return repair.kind != "argv" or found is None or found.by != "person" or (
+        script_of(repair.argv, texts) == script_of(found.command.argv, texts))
 
 
 def chosen(

@@ -147,6 +147,7 @@ def test_a_study_of_a_repository_is_killed_twice_and_comes_to_its_paper(tmp_path
 @pytest.mark.parametrize(("more", "said"), [
     (("--metric", "metrics.json:val.quality"), "--code needs --command"),
     (("--command", "python train.py --seed {seed}", "--metric", "nothing"), "cannot read the metric 'nothing'"),
+    (("--command", "python nope.py --seed {seed}", "--metric", "metrics.json:val.quality"), "there is no nope.py in"),
     ((*KNOWN, "--hide", "("), "--hide: the regular expression"),
     ((*KNOWN, "--direction", "min"), "make them agree"),
     ((*KNOWN, "--expect", "much"), "cannot read the expected result"),

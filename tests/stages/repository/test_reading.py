@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ast
+import shlex
 import textwrap
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from record.events.repository import CommandFound
 from record.nouns.nodes import Failure
-from record.nouns.repository import Command, Repair
+from record.nouns.repository import Command, Repair, written
 from sandbox.repository.mirror import changed
 from stages.repository.code import code_in, edit_between, identity, zeroed
-from stages.repository.commands import candidates, with_seed
+from stages.repository.commands import candidates, missing_script, with_seed
 from stages.repository.mends import mends, signature_of
 from stages.repository.options import keys_in, options_in
+from stages.repository.reproducing import keeps_program
 from tests.repositories import FILES
 
 CLICK = '''
@@ -224,3 +227,26 @@ def test_functions_give_back_zeros_or_their_argument() -> None:
     assert zeroed(found["stream"], text) is None and zeroed(found["nothing"], text) is None
     for name in ("plain", "Layer.forward", "one_line"):
         ast.parse(zeroed(found[name], text) or "(")
+
+
+@pytest.mark.parametrize(("argv", "lacking"), [
+    (("python", "nope.py", "--seed", "{seed}"), "nope.py"), (("python3.11", "-u", "lib/nope.py"), "lib/nope.py"),
+    (("python", "train.py"), ""), (("python", "./train.py"), ""), (("python", "-m", "torch.distributed.run"), ""),
+    (("python", "/opt/x.py"), ""), (("bash", "nope.py"), ""), (("python", "-c", "print(1)"), "")])
+def test_a_script_that_a_command_names_and_the_repository_lacks(argv: tuple[str, ...], lacking: str) -> None:
+    assert missing_script(argv, FILES) == lacking
+
+
+def test_no_repair_runs_another_program_than_the_person_named() -> None:
+    named = Command(argv=("python", "train.py", "--old"), metric="metrics.json:a")
+    other = Repair(kind="argv", reason="x", argv=("python", "tinyfit/report.py"))
+    mended = Repair(kind="argv", reason="x", argv=("python", "train.py"))
+    found = [keeps_program(one, CommandFound(command=named, by=by), FILES) for one in (other, mended)
+             for by in ("person", "repository")]
+    assert found == [False, True, True, True] and keeps_program(other, None, FILES)
+
+
+def test_a_command_is_written_as_a_shell_reads_it() -> None:
+    words = ["python", "train.py", "--seed", "{seed}", "--note", "a b", "lr=0.1", "it's"]
+    text = written(words)
+    assert shlex.split(text) == words and "{seed}" in text and "'{seed}'" not in text
