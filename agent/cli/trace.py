@@ -58,7 +58,7 @@ def _in_ablation(asked: Trace) -> int:
                                           code.baseline.runs)
     runs = {one.run.id: one.run for one in code.runs.values()}
     base = code.baseline.tree if code.baseline is not None else ""
-    git = f"git --git-dir {shlex.quote(str(asked.run / 'mirror'))} diff {base}"
+    git = f"git --git-dir {shlex.quote(str(asked.run / 'mirror'))} diff --no-ext-diff --no-textconv {base}"
 
     def told(name: str) -> dict[str, Any]:
         run = runs[name]

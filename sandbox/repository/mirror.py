@@ -19,11 +19,14 @@ from typing import NamedTuple
 from record.nouns.repository import Edit
 from sandbox.errors import RepositoryError
 from sandbox.repository.git import AUTHOR, run_git
-from sandbox.repository.source import POINTER, Source, opened, root_of
+from sandbox.repository.source import POINTER, Source, config_values, opened, root_of
 from sandbox.untrusted import BadFile, open_regular
 
 __all__ = ["LARGE", "TEXT", "Blob", "Mirror", "Taken", "changed", "git", "root_of"]
 
+_OWN = ("repositoryformatversion", "filemode", "bare", "symlinks", "ignorecase", "precomposeunicode",
+        "logallrefupdates")
+"""What git itself writes into the configuration of a new repository."""
 LARGE = 2**20
 """Bytes from which a file is not copied into each checkout, but linked to where it lies read-only."""
 TEXT = 2**20
@@ -58,6 +61,7 @@ class Mirror:
         self.folder = folder.absolute()
         self._checkouts = self.folder.parent / "trees"
         self._texts: dict[str, dict[str, str]] = {}
+        self._known = False
 
     def take(self, repository: Path, *, dirty: bool = False) -> Taken:
         """Copy a repository as its HEAD is; with `dirty`, with what is not committed.
@@ -232,6 +236,16 @@ class Mirror:
 
     # --- git ----------------------------------------------------------------------------------------------------------
 
+    def _check(self) -> None:
+        """Refuse a copy that is not as we make it: one of another's run may name programs. Raises `RepositoryError`."""
+        config = self.folder / "config"
+        keys = set(config_values(config.read_text(errors="surrogateescape"), ".")) if config.is_file() else set[str]()
+        if odd := sorted({*keys} - {f"core.{one}" for one in _OWN}):
+            raise RepositoryError(f"{config} sets {odd[0]}, which this program never does: take it out")
+        if (self.folder / "objects" / "info" / "alternates").exists():
+            raise RepositoryError(f"{self.folder} borrows objects from elsewhere, which this program never does")
+        self._known = True
+
     def _fetch(self, url: str, *words: str) -> None:
         """Copy what is named from another repository, without a link to it; where this one is not there, make it."""
         place = self.folder if self.folder.exists() else self.folder.with_name(self.folder.name + ".part")
@@ -266,6 +280,8 @@ class Mirror:
     def _run(
         self, words: Sequence[str], given: bytes = b"", variables: Mapping[str, str] | None = None,
     ) -> bytes:
+        if not self._known:
+            self._check()
         return run_git(self.folder, words, given, {"GIT_DIR": str(self.folder.absolute()), **(variables or {})})
 
 

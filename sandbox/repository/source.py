@@ -164,7 +164,7 @@ def _linked(root: Path, dot: Path) -> tuple[Path, Path]:
     common = own.parent.parent
     if own.parent.name == "worktrees" and own.is_dir() and (own / _read(own, "gitdir").strip()).resolve() == dot:
         return own, common
-    place = _values(_read(own, "config"), r"^core\.worktree$").get("core.worktree", "") if own.is_dir() else ""
+    place = config_values(_read(own, "config"), r"^core\.worktree$").get("core.worktree", "") if own.is_dir() else ""
     if place and (own / place).resolve() == root:  # of a submodule
         return own, own
     raise RepositoryError(f"{dot} names a repository that does not name this folder back: clone it, and name the clone")
@@ -223,14 +223,14 @@ def _take_settings(source: Source, common: Path) -> None:
     ignored = {"core.excludesfile": f"{folder}/git/ignore"} if folder else {}
     plain = {}
     if person:
-        ignored |= _values(None, r"^core\.excludesfile$", "--type=path", **person)
-        plain = _values(None, _PLAIN, **person)
-    plain |= _values(_read(common, "config"), _PLAIN)
+        ignored |= config_values(None, r"^core\.excludesfile$", "--type=path", **person)
+        plain = config_values(None, _PLAIN, **person)
+    plain |= config_values(_read(common, "config"), _PLAIN)
     for key, value in (*ignored.items(), *((key, value) for key, value in plain.items() if value.isalpha())):
         source.git("config", key, value)
 
 
-def _values(config: str | None, pattern: str, *options: str, **variables: str) -> dict[str, str]:
+def config_values(config: str | None, pattern: str, *options: str, **variables: str) -> dict[str, str]:
     """Values of a configuration by their keys, of the person's own where None is given; of one twice the last."""
     where = ("--global", "--includes") if config is None else ("--file", "-", "--no-includes")
     with tempfile.TemporaryDirectory() as place, suppress(RepositoryError):  # also where it names none

@@ -214,6 +214,20 @@ def test_a_commit_is_taken_from_a_bare_repository_and_by_its_name(tmp_path: Path
         mirror.take_commit(tmp_path / "bare", "1234567")
 
 
+@pytest.mark.parametrize(("name", "text"), [
+    ("config", '[filter "x"]\n\tsmudge = "touch ran; cat"\n'), ("objects/info/alternates", "/elsewhere\n")])
+def test_a_copy_in_the_run_of_another_names_no_program(tmp_path: Path, name: str, text: str) -> None:
+    mirror = Mirror(tmp_path / "m" / "mirror")
+    tree = mirror.take(repository(tmp_path / "code")).tree
+    (mirror.folder / name).parent.mkdir(exist_ok=True)
+    with open(mirror.folder / name, "a") as file:
+        file.write(text)
+    again = Mirror(mirror.folder)
+    assert not again.holds(tree), "an audit says that it is not as it was recorded"
+    with pytest.raises(RepositoryError, match="which this program never does"):
+        again.checkout(tree, tmp_path / "out")
+
+
 def test_files_behind_a_linked_folder_are_not_read(tmp_path: Path) -> None:
     code = repository(tmp_path / "code")
     outside = tmp_path / "outside"
