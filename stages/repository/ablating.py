@@ -414,7 +414,7 @@ class Ablation:
                        direction=self.setup.command.direction, paired=self.setup.command.seeded)
         rows = sorted(rows, key=lambda row: (row.called in (*UNRANKED, "not measured", "not reached"),
                                              -abs(row.mean or 0.0)))
-        # by what fresh seeds say, where they were run: no part is chosen by what it is ranked by
+        # by what fresh seeds say, where they were run
         among = {arm.name for arm in self._candidates()}
         best = [row.part for row in rows if row.part in among][:self.top]
         return AblationsSettled(
