@@ -7,8 +7,8 @@ was asked or run is in the log, so that a process which is killed repeats neithe
 
 from __future__ import annotations
 
+import asyncio
 import re
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import unified_diff
@@ -40,6 +40,7 @@ from record.repository_source import OUT
 from record.source import SourceError
 from review.evidence.spelled import Counted, numbers_in_words, ratios
 from sandbox.errors import ExecutorError
+from sandbox.file_clock import next_time
 from sandbox.repository.command import CommandJob, CommandOutcome
 from sandbox.repository.environment import Environment
 from sandbox.repository.left_files import cleared_away
@@ -115,13 +116,14 @@ class Answering:
         metric, values, seconds = parse_metric(self.question.measure), list[float](), 0.0
         for seed in range(self.question.seeds):
             folder, kept = self._checkout(f"as_it_is-{seed}")
-            (stale,), began = make_ready(folder, [metric], OUT), time.time()
+            (stale,) = make_ready(folder, [metric], OUT)
+            began = await asyncio.to_thread(next_time, folder)
             outcome = await self.run(CommandJob(
                 name=f"as it is, seed {seed}", folder=folder, ground=self.environment.ground,
                 timeout=max(LEAST_SECONDS, self._left(0) - seconds), readable=(kept,),
                 argv=tuple(word.replace("{seed}", str(seed)) for word in self.question.run)))
             seconds += outcome.seconds
-            reading = read_metric(metric, folder, outcome.stdout, stale=stale, since=began - 2)
+            reading = read_metric(metric, folder, outcome.stdout, stale=stale, since=began)
             why = outcome.failure or reading.failure
             if why is not None or reading.value is None:
                 return QuestionRun(seconds=seconds, why=why.message if why else "no number", tail=outcome.tail)
