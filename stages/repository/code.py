@@ -96,7 +96,7 @@ def code_in(texts: Mapping[str, str]) -> Code:
     for path, text in texts.items():
         if path.endswith(".py"):
             try:
-                trees[path] = ast.parse(text)
+                trees[path] = ast.parse(text.removeprefix("\ufeff"))  # a byte-order mark
             except (SyntaxError, ValueError, RecursionError):
                 continue
     found: list[Definition] = []

@@ -76,6 +76,10 @@ def test_entries_of_many_kinds(files: dict[str, str], argv: tuple[str, ...]) -> 
     assert first(files) == argv
 
 
+def test_a_file_with_a_byte_order_mark_is_code() -> None:
+    assert [one.name for one in code_in({"a.py": "\ufeffdef f(x):\n    return x\n"}).definitions] == ["f"]
+
+
 def test_a_command_without_a_seed_stays_without() -> None:
     code = code_in({"a.py": "print(1)\n"})
     assert with_seed(("python", "a.py"), code) == ("python", "a.py")
