@@ -28,6 +28,7 @@ from record.fold.state import RunState
 from record.nouns.data import DataPlan, DatasetFacts, Measurement
 from record.nouns.nodes import Node
 from record.nouns.papers import Draft, Section
+from record.printed import count
 from review.evidence import Evidence, check_draft
 
 stats: Any = scipy_stats
@@ -54,7 +55,7 @@ def evidence_of(study: Mapping[str, Any]) -> Evidence:
     names = [text for one in (*plan.arms, *plan.levels, *plan.metrics) for text in (one.name, one.title)]
     names += [text for one in facts for text in (one.name, one.name.replace("_", " "), one.title)]
     return Evidence(
-        results=printed([*means, *pairs]), setups={"run.seeds": str(len(seeds))}, plan=plan, facts=facts,
+        results=printed([*means, *pairs]), setups={"run.seeds": count(len(seeds))}, plan=plan, facts=facts,
         cites=frozenset(one["key"] for one in study["works"]), names=tuple(dict.fromkeys(filter(None, names))),
         verdicts=clauses(state, found, pairs),
         found={**{one.key: one.verdict for one in found}, **{one.key: one.called for one in pairs}})

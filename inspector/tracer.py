@@ -48,7 +48,7 @@ class Tracer:
         self._texts = [(claim, {key: as_read(text) for key, text in printed([claim]).items()})
                        for claim in self._known.values()]
         """Of each claim what its forms print, by their keys."""
-        self._setups = setups(state)
+        self._setups = {key: as_read(value) for key, value in setups(state).items()}
         self._decisions = {one.key: one for one in decisions(state)}
         paired = [one for one in self._known.values() if isinstance(one, Difference)]
         self._clauses = {key: as_read(text) for key, text in clauses(

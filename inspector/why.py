@@ -23,6 +23,7 @@ from record.fold.state import RunState
 from record.nouns.decisions import Compare, Work
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import ErrorClass, Failure, Node, NodeKind, NodeStep, Phase
+from record.typeset import key_of
 
 TRACEBACK_LINES = 12
 MOST_EXAMPLES = 5
@@ -202,9 +203,10 @@ def baseline_differences(state: RunState, best: str | None) -> tuple[Difference,
     higher = plan.primary.higher_is_better
     return tuple(  # with one seed the noise is unknown, so nothing is called better
         Difference(
-            key=f"diff/{a.dataset}/{a.name}/{a.condition}~{b.condition}", name=a.name, dataset=a.dataset,
-            condition=a.condition, other=b.condition, split="validation", values=(a.value - b.value,), seeds=(a.seed,),
-            nodes=(best,), grade=a.grade, mean=a.value - b.value, sd=None, low=None, high=None, called="unknown",
+            key=f"{key_of('diff', a.dataset, a.name, a.condition)}~{key_of(b.condition)}", name=a.name,
+            dataset=a.dataset, condition=a.condition, other=b.condition, split="validation",
+            values=(a.value - b.value,), seeds=(a.seed,), nodes=(best,), grade=a.grade, mean=a.value - b.value, sd=None,
+            low=None, high=None, called="unknown",
             better=a.condition if (a.value > b.value) == higher else b.condition)
         for a in shown for b in shown if a.dataset == b.dataset and a.level == b.level
         and (roles.get(a.arm), roles.get(b.arm)) == ("method", "baseline"))

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import threading
 from typing import Any, cast
 
 from record.nouns.frozen import Scalar, encodable
 
+_NUMBERS = re.compile(r"[\s\d.,:;+-]*\d[\s\d.,:;+%e-]*")
 _LOCK = threading.RLock()
 _PARSE = ast.parse
 
@@ -55,8 +57,8 @@ def constants_of(source: str) -> dict[str, Scalar]:
     """The upper-case constants that a script assigns at its top level; empty when it does not parse.
 
     Tuples and lists of scalars are given as `name` -> their items joined by ", ". A name assigned twice is left out:
-    its value depends on where one looks. So are numbers that are not finite and texts that UTF-8 cannot hold: nobody
-    could read them again.
+    its value depends on where one looks. So are numbers that are not finite and texts that UTF-8 cannot hold, which
+    nobody could read again, and texts that are lists of numbers: those are written as numbers.
     """
     try:
         tree = parse(source)
@@ -119,10 +121,11 @@ def _literal(node: ast.expr) -> Scalar | None:
         value: object = ast.literal_eval(node)
     except (ValueError, TypeError, RecursionError, MemoryError):
         return None
-    if not isinstance(value, tuple | list):
-        return _scalar(value)
-    items = [_scalar(item) for item in cast("list[object]", value)]
-    return ", ".join(map(str, items)) if items and None not in items else None
+    several = isinstance(value, tuple | list)
+    items = [_scalar(item) for item in cast("list[object]", value)] if several else [_scalar(value)]
+    if not items or None in items or any(isinstance(item, str) and _NUMBERS.fullmatch(item) for item in items):
+        return None
+    return ", ".join(map(str, items)) if several else items[0]
 
 
 def _scalar(value: object) -> Scalar | None:

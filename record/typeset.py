@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
 from typing import Literal, NamedTuple, cast
+
+from record.printed import PrintedValue
 
 Macro = Literal["result", "setup", "verdict"]
 
 USE = re.compile(r"\\(?P<macro>result|setup|verdict)\s*\{(?P<key>[^{}]*)\}")
 """A macro that prints a value, for those who need to know where it stands; others call `uses` and `filled`."""
 _LINE = re.compile(r"^\\(result|setup|verdict)value\{([^{}]*)\}\{(.*)\}[ \t\r]*$\n?", re.MULTILINE)
-_SPECIAL = re.compile(r"[&%#_$~^{}]")
-_EXPONENT = re.compile(r"(-?)(\d+(?:\.\d+)?)e([+-])0*(\d+)")
-_ESCAPED = {char: f"\\{char}" for char in "&%#_${}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_KEY = re.compile(r"[^\\{}%#^\x00-\x1f\x7f]+")
+_PART = re.compile(r"[\w .@:+,*-]+", re.ASCII)
 _FORM = re.compile(r"\.(mean|pm|sd|n|low|high|ci|ci_examples|p|p_adjusted|mde|short)$")
 _SYMBOLS = {"pm": "±", "times": "×"}
 
@@ -70,6 +72,13 @@ class ClaimKey(NamedTuple):
                          f"{self.condition}~{self.other}" if self.other else self.condition))
 
 
+def key_of(*parts: str) -> str:
+    """The key of these names. One that a key cannot hold, as code may give it to a metric, is told by its hash."""
+    return "/".join(one if _PART.fullmatch(one) else "".join(
+        char if _PART.fullmatch(char) else "-" for char in one)[:40] + f"-{sha256(one.encode()).hexdigest()[:8]}"
+        for one in parts)
+
+
 def without_form(key: str) -> str:
     """The claim that a key prints a form of."""
     return _FORM.sub("", key)
@@ -95,15 +104,16 @@ def _use(match: re.Match[str]) -> Use:
 # --- results.tex ------------------------------------------------------------------------------------------------------
 
 
-def render(values: Mapping[Use, str | None], *, untied: bool = False) -> str:
+def render(values: Mapping[Use, PrintedValue | None], *, untied: bool = False) -> str:
     """The text of results.tex for the values that a paper uses, as `record.claims` prints them.
 
-    None stands for a key that is not in the record: TeX stops at it, or with `untied` prints that it is untied.
+    None stands for a key that is not in the record: TeX stops at it, or with `untied` prints that it is untied. A key
+    that TeX could take for more than a key has no line.
     """
     lines = ["% Written by the program from the record. \\result, \\setup and \\verdict{key} print what stands here."]
-    for use, text in sorted(values.items(), key=lambda item: item[0]):
-        if text is not None or untied:
-            tex = r"\textbf{[untied]}" if text is None else printable(text)
+    for use, value in sorted(values.items(), key=lambda item: item[0]):
+        if (value is not None or untied) and _KEY.fullmatch(use.key):
+            tex = r"\textbf{[untied]}" if value is None else value.tex
             lines.append(f"\\{use.macro}value{{{use.key}}}{{{tex}}}")
     return "\n".join(lines) + "\n"
 
@@ -118,33 +128,12 @@ def without_lines(text: str) -> str:
     return _LINE.sub("", text)
 
 
-def escaped(text: str) -> str:
-    """Plain text as TeX."""
-    return _SPECIAL.sub(lambda found: _ESCAPED[found[0]], text.replace("\\", " "))
-
-
-def printable(value: str) -> str:
-    """The value as TeX that holds in text, in formulas and in captions.
-
-    Formulas become `\\ensuremath`; a value without any TeX in it (a name from code) is escaped.
-    """
-    value = " ".join(value.split())
-    if match := _EXPONENT.fullmatch(value):
-        sign, mantissa, direction, exponent = match.groups()
-        power = f"10^{{{'-' if direction == '-' else ''}{exponent}}}"
-        factor = "" if mantissa == "1" else rf"{mantissa}\times "
-        return rf"\ensuremath{{{sign}{factor}{power}}}"
-    if "\\" not in value and "$" not in value:
-        value = re.sub(r"^-(?=[\d.])", "$-$", escaped(value))
-    return re.sub(r"\$([^$]*)\$", r"\\ensuremath{\1}", value)
-
-
-def as_read(tex: str) -> str:
-    """The TeX of a printed value as a reader of the PDF sees it: `0.21 ± 0.03`, `-0.4`, `[0.1, 0.2]`.
+def as_read(value: str | PrintedValue) -> str:
+    """A printed value, or its TeX, as a reader of the PDF sees it: `0.21 ± 0.03`, `-0.4`, `[0.1, 0.2]`.
 
     By its own rules, since a general reader of TeX drops the spaces that divide the numbers of an interval.
     """
-    plain = re.sub(r"\\,|~", " ", tex)
+    plain = re.sub(r"\\,|~", " ", value if isinstance(value, str) else value.tex)
     plain = re.sub(r"\\([A-Za-z]+)\s*", lambda command: _SYMBOLS.get(command[1], ""), plain)
     plain = re.sub(r"\\([&%#_${}])", r"\1", re.sub(r"(?<!\\)[{}$^]|\\[;:! ]", "", plain))
     return " ".join(plain.split())

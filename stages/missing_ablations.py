@@ -133,7 +133,7 @@ def as_read(draft: Draft, state: RunState) -> Draft:
     values = printed(found.every) | clauses(state, decisions(state), found.differences)
 
     def value(use: Use) -> str:
-        return values.get(use.key, str(use)) if use.macro != "setup" else str(use)
+        return values[use.key].tex if use.macro != "setup" and use.key in values else str(use)
 
     def read(text: str) -> str:
         return filled(text, value)

@@ -14,6 +14,7 @@ from record.fold.state import RunState
 from record.nouns.data import DataPlan
 from record.nouns.tuning import Anchor
 from record.tuning import Chosen, chosen, results
+from record.typeset import key_of
 
 Caveat = Literal["stale tuning", "tuning not converged", "unanchored"]
 
@@ -27,7 +28,7 @@ class Anchored(NamedTuple):
     @property
     def key(self) -> str:
         """What `record.claims.printing.setups` prints of the anchor begins with this."""
-        return f"anchor.{self.anchor.dataset}.{self.anchor.metric}.{self.anchor.condition}"
+        return ".".join(("anchor", *map(key_of, (self.anchor.dataset, self.anchor.metric, self.anchor.condition))))
 
     @property
     def missed(self) -> bool:

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 
 from record.claims.differences import Difference
 from record.claims.means import LEVEL, MINIMUM_REPLICATES
-from record.claims.printing import decimals, decimals_of, number
+from record.claims.printing import decimals, decimals_of
 from record.estimands import described, metric_of, places_of
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, arm_of, level_of
 from record.nouns.hypotheses import Decision, Effect, PartDecided, Verdict
-from record.typeset import escaped
+from record.printed import PrintedValue, clause, escaped, number
 
 MOST_OF_A_TITLE = 24
 """Characters: a dataset whose title is longer goes by its name in a clause."""
@@ -40,16 +40,17 @@ _BELOW = "which is below the smallest effect of interest, {smallest}, and leaves
 
 def clauses(
     state: RunState, decisions: Sequence[Decision], differences: Sequence[Difference]
-) -> dict[str, str]:
-    r"""The TeX of every key of `\verdict`."""
+) -> dict[str, PrintedValue]:
+    r"""What every key of `\verdict` prints."""
     plan = state.data_plan
     if plan is None:
         return {}
     titles = {one.name: one.title or one.name.replace("_", " ") for one in state.datasets}
-    return {**{one.key: _decision(one, plan, titles) for one in decisions},
-            **{f"{one.key}.short": _decision(one, plan, titles, short=True) for one in decisions},
-            **{one.key: _difference(one, plan, titles) for one in differences},
-            **{f"{one.key}.short": _difference(one, plan, titles, short=True) for one in differences}}
+    found = {**{one.key: _decision(one, plan, titles) for one in decisions},
+             **{f"{one.key}.short": _decision(one, plan, titles, short=True) for one in decisions},
+             **{one.key: _difference(one, plan, titles) for one in differences},
+             **{f"{one.key}.short": _difference(one, plan, titles, short=True) for one in differences}}
+    return {key: clause(tex) for key, tex in found.items()}
 
 
 def measured_on(plan: DataPlan, effect: Effect) -> list[str]:

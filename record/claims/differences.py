@@ -28,6 +28,7 @@ from record.claims.means import LEVEL, MINIMUM_REPLICATES, Claim, detectable, ho
 from record.fold.state import RunState
 from record.nouns.data import OverExamples, Split
 from record.rounding import ROUNDING, minus
+from record.typeset import key_of
 
 Called = Literal["improved", "worsened", "no measurable difference", "unknown"]
 Family = Literal["primary", "other"]
@@ -99,7 +100,7 @@ def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
 
 def _difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> Difference:
     """The difference of two claims, value by value where they share a seed, before it is tested."""
-    key = f"diff/{a.dataset}/{a.name}/{a.condition}~{b.condition}"
+    key = f"{key_of('diff', a.dataset, a.name, a.condition)}~{key_of(b.condition)}"
     other = {seed: (node, value) for seed, node, value in zip(b.seeds, b.nodes, b.values, strict=True)}
     rows = [(seed, node, *other[seed], value)
             for seed, node, value in zip(a.seeds, a.nodes, a.values, strict=True) if seed in other]

@@ -19,6 +19,7 @@ from record.nouns.data import Grade, Measurement, Split, arm_of, level_of
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import Node
 from record.rounding import differ
+from record.typeset import key_of
 
 MINIMUM_REPLICATES = 5
 """Below this no comparison is called; with 3 seeds the half-width is 2.48 standard deviations (FACTS)."""
@@ -257,7 +258,7 @@ def claims_over(split: Split, runs: Iterable[tuple[Node, Sequence[Measurement]]]
         values = tuple(one.value for _, one in cell)
         sd, low, high = interval(values)
         claims.append(Claim(
-            key=f"{split}/{dataset}/{name}/{condition}", name=name, dataset=dataset, condition=condition, split=split,
+            key=key_of(split, dataset, name, condition), name=name, dataset=dataset, condition=condition, split=split,
             values=values, seeds=tuple(one.seed for _, one in cell), nodes=tuple(node.id for node, _ in cell),
             grade=weakest(one.grade for _, one in cell), mean=fmean(values), sd=sd, low=low, high=high))
     return claims

@@ -3,57 +3,51 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 
 from record.claims.caveats import anchored
 from record.claims.differences import Difference
 from record.claims.means import LEVEL, Claim, trusted_replicates, winner
 from record.fold.state import RunState
+from record.nouns.frozen import Scalar
 from record.nouns.hypotheses import PartDecided
+from record.printed import PrintedValue, count, interval, name, probability, setting, significant, spread, value_of
 from record.tuning import chosen
 
 MOST_DIGITS = 6
 """Digits after the point that are printed at most."""
 
 
-def printed(claims: Iterable[Claim]) -> dict[str, str]:
-    """Every form in which a claim may stand in a paper: key with suffix -> TeX text.
+def printed(claims: Iterable[Claim]) -> dict[str, PrintedValue]:
+    """Every form in which a claim may stand in a paper: key with suffix -> what it prints.
 
     `.mean .sd .n .low .high`, `.pm` (mean and sd), `.ci` (interval). Of a difference also `.ci_examples` (interval over
     test examples), `.p`, `.p_adjusted` (corrected for its family) and `.mde` (smallest detectable difference). What is
     missing prints as n/a.
     """
-    texts: dict[str, str] = {}
+    values: dict[str, PrintedValue] = {}
     for claim in claims:
         digits = decimals(claim)
-        mean, sd, low, high = (number(value, digits) for value in (claim.mean, claim.sd, claim.low, claim.high))
-        texts |= {
-            f"{claim.key}.mean": mean, f"{claim.key}.sd": sd, f"{claim.key}.low": low, f"{claim.key}.high": high,
-            f"{claim.key}.n": str(claim.n),
-            f"{claim.key}.pm": mean if claim.sd is None else rf"{mean}\,\ensuremath{{\pm}}\,{sd}",
-            f"{claim.key}.ci": "n/a" if claim.low is None else f"[{low}, {high}]",
-        }
+        values |= {f"{claim.key}.{form}": value_of(value, digits) for form, value in (
+            ("mean", claim.mean), ("sd", claim.sd), ("low", claim.low), ("high", claim.high))}
+        values |= {f"{claim.key}.n": count(claim.n), f"{claim.key}.pm": spread(claim.mean, claim.sd, digits),
+                   f"{claim.key}.ci": interval((claim.low, claim.high), digits)}
         if isinstance(claim, Difference):
             over = claim.over_examples
-            ends = [number(end, digits) for end in (over.low, over.high)] if over is not None else ["n/a"]
-            texts |= {
-                f"{claim.key}.ci_examples": "n/a" if "n/a" in ends else f"[{', '.join(ends)}]",
+            ends = (over.low, over.high) if over is not None else (None, None)
+            values |= {
+                f"{claim.key}.ci_examples": interval(ends, digits),
                 f"{claim.key}.p": _probability(claim.p), f"{claim.key}.p_adjusted": _probability(claim.p_adjusted),
-                f"{claim.key}.mde": number(claim.detectable, digits)}
-    return texts
+                f"{claim.key}.mde": value_of(claim.detectable, digits)}
+    return values
 
 
-def _probability(p: float | None) -> str:
-    """Three digits after the point; more where it stands at the level that decides, and none below a thousandth."""
-    if p is None:
-        return "n/a"
-    if p < 0.001:
-        return r"\ensuremath{<}0.001"
+def _probability(p: float | None) -> PrintedValue:
+    """Three digits after the point, or more where it stands at the level that decides."""
     digits = 3
-    while digits < MOST_DIGITS and (p > LEVEL) != (round(p, digits) > LEVEL):
+    while p is not None and digits < MOST_DIGITS and (p > LEVEL) != (round(p, digits) > LEVEL):
         digits += 1
-    return f"{p:.{digits}f}"
+    return probability(p, digits)
 
 
 def decimals(claim: Claim) -> int:
@@ -85,41 +79,38 @@ def decimals_of(part: PartDecided) -> int:
     return digits
 
 
-def number(value: float | None, digits: int) -> str:
-    """A value as TeX with so many digits after the point."""
-    if value is None:
-        return "n/a"
-    text = f"{value:.{digits}f}"
-    return rf"\ensuremath{{-}}{text[1:]}" if text.startswith("-") and float(text) != 0 else text.lstrip("-")
-
-
-def setups(state: RunState) -> dict[str, str]:
-    """What a paper may print without a measurement: constants and settings of the winner, data."""
-    texts: dict[str, str] = {}
-    best = winner(state)
+def setups(state: RunState) -> dict[str, PrintedValue]:
+    """What a paper may print without a measurement: constants and settings of the winner, data, names of datasets and
+    of the primary metric. A text that states something is not among them (`record.printed.setting`)."""
+    known: dict[str, Scalar] = {}
+    values: dict[str, PrintedValue] = {}
+    best, plan = winner(state), state.data_plan
     if best is not None:
-        texts |= {f"code.{name}": str(value) for name, value in state.nodes[best].setups.items()}
-        texts["run.seeds"] = str(len(trusted_replicates(state, best)))
-        plan = state.data_plan
+        known |= {f"code.{constant}": value for constant, value in state.nodes[best].setups.items()}
+        values["run.seeds"] = count(len(trusted_replicates(state, best)))
         for arm in plan.tuned_arms if plan is not None else ():
-            setting = state.setting_of(arm, state.nodes[best].trials.get(arm, 0))
-            texts |= {f"tuned.{arm}.{name}": str(value) for name, value in setting.items()}
+            chosen_one = state.setting_of(arm, state.nodes[best].trials.get(arm, 0))
+            known |= {f"tuned.{arm}.{dimension}": value for dimension, value in chosen_one.items()}
         for arm, one in chosen(state, best).items() if plan is not None and best in state.owed else ():
-            texts[f"tuned.{arm}.trials"] = str(one.study)
+            values[f"tuned.{arm}.trials"] = count(one.study)
     for facts in state.datasets:
-        texts |= {f"data.{facts.name}.{split}": str(size) for split, size in facts.sizes.items()}
-        texts |= {f"data.{facts.name}.classes": str(facts.classes), f"data.{facts.name}.features": str(facts.features),
-                  f"data.{facts.name}.duplicates": str(facts.duplicates)}
-    for level in state.data_plan.levels if state.data_plan else ():
+        key = f"data.{facts.name}"
+        values |= {f"{key}.{split}": count(size) for split, size in facts.sizes.items()}
+        values |= {f"{key}.classes": count(facts.classes), f"{key}.features": count(facts.features),
+                   f"{key}.duplicates": count(facts.duplicates),
+                   f"{key}.title": name(facts.title or facts.name.replace("_", " "))}
+    if plan is not None:
+        values["metric.title"] = name(plan.primary.words)
+    for level in plan.levels if plan is not None else ():
         if level.value is not None:
-            texts[f"level.{level.name}"] = f"{level.value:g}"
-    for one in anchored(state.data_plan, ()):
-        texts |= {f"{one.key}.value": f"{one.anchor.value:g}", f"{one.key}.tolerance": f"{one.anchor.tolerance:g}",
-                  f"{one.key}.source": re.sub(r"[\\{}$]", "", one.anchor.source)}
+            values[f"level.{level.name}"] = significant(level.value, 6)
+    for one in anchored(plan, ()):
+        values |= {f"{one.key}.value": significant(one.anchor.value, 6), f"{one.key}.source": name(one.anchor.source),
+                   f"{one.key}.tolerance": significant(one.anchor.tolerance, 6)}
     if state.campaign is not None:
-        texts["campaign.ideas"] = str(state.campaign.ideas)
-        texts |= {f"campaign.tests.{name}": str(uses) for name, uses in state.campaign.tests.items()}
-    texts["run.nodes"] = str(sum(
+        values["campaign.ideas"] = count(state.campaign.ideas)
+        values |= {f"campaign.tests.{dataset}": count(uses) for dataset, uses in state.campaign.tests.items()}
+    values["run.nodes"] = count(sum(
         node.kind not in ("replicate", "trial", "aggregate", "rung") for node in state.nodes.values()))
-    texts["run.executions"] = str(sum(len(node.attempts) for node in state.nodes.values()))
-    return texts
+    values["run.executions"] = count(sum(len(node.attempts) for node in state.nodes.values()))
+    return {**{key: printable for key, value in known.items() if (printable := setting(value)) is not None}, **values}

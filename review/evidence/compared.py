@@ -18,33 +18,13 @@ from typing import NamedTuple
 from record.claims.clauses import ALIKE, SHOWN
 from record.nouns.data import arm_of
 from record.typeset import ClaimKey, without_form
+from record.wording import BAD, COMPARING, EQUATING, GOOD, RANKING, WEAK
 from review.evidence.scan import BLANK, CITE, KEY, Scanned, Use
 from review.evidence.violations import Evidence
 
 _END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\bcf)(?<!\bvs)(?<!\bal)(?<!\bFig)[.!?](?=[\s}'\u2019)]|$)|\n[ \t]*\n",
                   re.IGNORECASE)
-_GOOD = (r"out-?perform\w*|surpass\w*|beat(?:s|en|ing)?|better|best|improv\w+|superior\w*|excel\w*|wins?|won|winning|"
-         r"boost\w*|dominat\w+|prefer(?:able|red)|ahead\s+of(?!\s+time)|outdo\w*|helps?|helped|benefit(?:s|ed)?|gains?|"
-         r"(?:is|was|stays|comes|came)\s+(?:\w+\s+)?(?:ahead|out\s+on\s+top)|gained|advantage\w*|an\s+edge|"
-         r"edges?\s+out|pays?\s+off|state[- ]of[- ]the[- ]art|leads?\s+by|"
-         r"more\s+(?:accurate|robust|reliable|effective|stable|calibrated)")
-_BAD = (r"worse\w*|worst|inferior|harm(?:s|ed|ful)?|hurt(?:s|ing)?|degrad\w+|deteriorat\w+|under-?perform\w*|"
-        r"lag(?:s|ged)|trail(?:s|ed)|(?:is|was|stays|falls?|fell)\s+(?:\w+\s+)?behind|"
-        r"(?:loses?|lost)\s+(?:to|more|less|out)|less\s+(?:accurate|robust|reliable|effective|stable|calibrated)|"
-        r"suffers?\s+(?:more|less|from)")
-_SAME = (r"on\s+(?:a\s+)?par|indistinguishable|makes?\s+no\s+difference|ties?\s+with|unaffected|"
-         r"no\s+(?:\w+\s+)?(?:differences?|effect|benefit|gain|advantage|harm|change)|as\s+(?:good|accurate|bad)\s+as|"
-         r"(?:performs?|does|did|works?|fares?)\s+as\s+well\s+as|match(?:es|ed)\s+(?:the|its|that|all|every)|"
-         r"comparable\s+(?:to|with|performance|results)")
-_DIFFERS = r"significant\w*|measurabl[ey]|makes?\s+a\s+difference"
-_WEAK = (r"(?:high|low|great|larg|small|strong|weak|fast|slow|clos)(?:er|est)|less|more|fewer|most|least|than|"
-         r"exceed\w*|reduc(?:es?|ed|tions?)|(?:in|de)creas(?:es?|ed)|lower(?:s|ed|ing)|rais(?:es|ed)|drop(?:s|ped)?|"
-         r"falls?|fell|rises?|rose|grows?|grew|gap|margin|similar\w*|identical\w*|equal\w*|equivalent|"
-         r"differ(?:s|ences?|ently)?|comparable|unchanged|saves?|cuts|loses?|lost|narrows?|widens?|shrinks?|undercuts|"
-         r"(?:remains?|is|was|stays|lies)\s+(?:above|below)|same(?=\s+(?:as|for|in|on|across|[a-z\s]{0,20}(?:accurac|"
-         r"performance|error|score|result|loss))|\W*$)")
 _AGAINST = re.compile(r"\b(?:against|versus|vs|compared\s+(?:to|with)|relative\s+to|whereas|while|but|only|instead)\b")
-_RANKS, _ALIKE, _WEAKER = (re.compile(rf"\b(?:{words})\b") for words in (f"{_GOOD}|{_BAD}|{_DIFFERS}", _SAME, _WEAK))
 _OUTCOME = re.compile(r"\b(?:performance|accurac(?:y|ies)|errors?|scores?|results?|generali[sz]\w+|calibration|auroc|"
                       r"auc|robustness|quality)\b")
 _DECIDED = re.compile(r"\b(?:hypothes[ei]s|claim|conjecture|prediction|expectation)\b.*\b(?:supported|confirmed|holds?|"
@@ -59,7 +39,7 @@ _CHOSEN = re.compile(  # what validation chose, and what a metric means
     r"|\b(?:lower|higher)\s+(?:values\s+)?(?:is|are)\s+better")
 _PURPOSE = re.compile("".join(
     f"(?<!{word} )" for word in "found shown seems seem seemed appears appear appeared proved proven able tends tend "
-    "observed known continues out managed measured".split()) + rf"\bto\s+(?:\w+ly\s+)?(?:{_GOOD}|{_BAD}|{_WEAK})\b")
+    "observed known continues out managed measured".split()) + rf"\bto\s+(?:\w+ly\s+)?(?:{GOOD}|{BAD}|{WEAK})\b")
 _METHOD = re.compile(
     r"\bwe\s+(?:(?:then|also)\s+)?(?:take|compute|measure|compare|study|examine|plot|define|calculate|estimate|"
     r"evaluate|call|tabulate|test|report)\b(?!\s+that)|\b(?:figure|table)\b[^.]{0,20}\b(?:shows?|gives?|plots?|"
@@ -132,9 +112,9 @@ def _against(sentence: str, here: list[Use], evidence: Evidence, metrics: re.Pat
         return ""
     said = _PURPOSE.sub("", said)
     outcome = bool(keys) or bool(metrics.search(said) or _OUTCOME.search(said))
-    weak = _WEAKER.search(said) if outcome and not _METHOD.search(said) else None
+    weak = COMPARING.search(said) if outcome and not _METHOD.search(said) else None
     apart = _AGAINST.search(said) if len({key.condition for key in keys}) > 1 else None
-    if found := decided or _RANKS.search(said) or _ALIKE.search(said) or weak or apart:
+    if found := decided or RANKING.search(said) or EQUATING.search(said) or weak or apart:
         return (f"{' '.join(found[0].split())!r} compares arms in words of its own: say it with \\verdict{{key}} in "
                 "this sentence, or leave it out")
     return ""
@@ -149,9 +129,9 @@ def _beside(found: list[str], said: str) -> str:
         return f"{match[0]!r} stands before \\verdict: a verdict is told as it is, without a denial or a condition"
     if any(_DENIED_AFTER.match(rest) for rest in said.split(VERDICT)[1:]):
         return "a denial stands after \\verdict: a verdict is told as it is"
-    if (match := _RANKS.search(said)) and not SHOWN.intersection(found):
+    if (match := RANKING.search(said)) and not SHOWN.intersection(found):
         return f"{match[0]!r} says more than the verdict beside it ({', '.join(found)}): let the clause speak"
-    if (match := _ALIKE.search(said)) and not ALIKE.intersection(found):
+    if (match := EQUATING.search(said)) and not ALIKE.intersection(found):
         return f"{match[0]!r} is not what the verdict beside it says ({', '.join(found)}): let the clause speak"
     return ""
 

@@ -118,14 +118,13 @@ def _values(folder: Path, document: str, evidence: Evidence, printed: str) -> It
     texts = [(folder / name).read_text() for name in _SOURCES[document] if (folder / name).exists()]
     for use in sorted({use for text in texts for use in typeset.uses(text)}):
         value = evidence.value(use)
-        tex_of_it = typeset.printable(value or "")
         if value is None:
             yield Violation(kind="key", where="sources", excerpt=str(use), fix="no such key in the record")
-        elif defined.get(use) != tex_of_it:
+        elif defined.get(use) != value.tex:
             yield Violation(kind="value", where="results.tex", excerpt=str(use), fix=(
-                f"defined as {defined.get(use)!r}, the record says {tex_of_it!r}"))
+                f"defined as {defined.get(use)!r}, the record says {value.tex!r}"))
         else:
-            read = re.sub(r"\s", "", typeset.as_read(tex_of_it))
+            read = re.sub(r"\s", "", typeset.as_read(value))
             missing = [number for _, number in numbers.digits(read) if number not in squeezed]
             if missing:  # numbers only: a page may end within a value
                 yield Violation(kind="value", where="PDF", excerpt=str(use),

@@ -11,45 +11,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from record.wording import GAP, LARGE, LISTED, NUMBERS, RATIOS, ROMAN, VALUES
 from review.evidence.violations import Evidence
 
-_SMALL = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-          "seventeen eighteen nineteen").split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_LARGE = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
-_VALUES = {word: k for k, word in enumerate(_SMALL)} | {word: 20 + 10 * k for k, word in enumerate(_TENS)}
+_UNIT = rf"(?:per(?:{GAP})?cents?\b|percentage\b|points?\b|times\b|fold\b|epochs?\b|examples?\b|orders?{GAP}of\b)"
+_OUT_OF = re.compile(rf"{GAP}out{GAP}of\b", re.IGNORECASE)
 
-_GAP = r"[\s~\u2010-\u2015-]+"
-_WORD = rf"(?:{'|'.join((*_SMALL, *_TENS))}|(?:{'|'.join(_LARGE)}|dozen)s?)"
-_NUMBER = rf"{_WORD}(?:{_GAP}(?:point{_GAP}|(?<=hundred )and{_GAP}|(?<=thousand )and{_GAP})?{_WORD})*(?:-?fold)?"
-_LISTED = rf"(?:(?:\s*,\s*|\s+)(?:(?:and|or)\s+)?{_WORD})*"
-"""Further numbers of a list: "two, three and four operators"."""
-_NUMBERS = re.compile(rf"\b{_NUMBER}\b|\bnought{_GAP}point\b|\btens{_GAP}of\b", re.IGNORECASE)
-_UNIT = rf"(?:per(?:{_GAP})?cents?\b|percentage\b|points?\b|times\b|fold\b|epochs?\b|examples?\b|orders?{_GAP}of\b)"
-_OUT_OF = re.compile(rf"{_GAP}out{_GAP}of\b", re.IGNORECASE)
-
-_BIG = r"(?:more|less|fewer|larger|smaller|greater|higher|lower|better|worse|longer|shorter|faster|slower|as)\b"
-_RATIOS = re.compile(
-    rf"\b(?:(?:an?|several|few|many){_GAP}(?:a{_GAP})?(?:per(?:{_GAP})?cent|percentage{_GAP}points?|points?{_GAP}of)"
-    rf"|orders?{_GAP}of{_GAP}magnitude|factors?{_GAP}of{_GAP}(?:about{_GAP})?two"
-    r"|(?:(?<=is )|(?<=was )|(?<=are )|(?<=were )|(?<=than )|(?<=about )|(?<=nearly )|(?<=almost ))twice"
-    rf"|twice(?={_GAP}(?:as|the|that|those|what|its|their|{_BIG}))|thrice"
-    r"|(?:two|hundred|many)-?fold|doubl(?:es|ed|ing)|double(?!-|\s+(?:blind|descent|precision|check|counting))"
-    r"|tripl(?:es|ed|ing)|triple(?!t|-|\s+\w+ed\b)|quadrupl(?:e|es|ed|ing)|halv(?:e|es|ed|ing)"
-    r"|(?<!first )(?<!second )(?<!other )(?<!upper )(?<!lower )(?<!latter )(?<!each )half(?!-|\s+of\s+the\s+width)"
-    rf"|(?:one|two|three|nine){_GAP}(?:third|quarter|fifth|sixth|seventh|eighth|ninth|tenth|hundredth|thousandth)s?"
-    rf"|a{_GAP}quarter|an?{_GAP}(?:third|fifth|sixth|seventh|eighth|ninth|tenth|hundredth|thousandth)"
-    rf"(?=\s*(?:[.,;)]|$)|{_GAP}(?:of|{_BIG})))\b", re.IGNORECASE)
-"""How much more or less, in words."""
-
-_ROMAN = re.compile(r"(?<![\w./-])(?=[IVXLC]{2})(?:XC|XL|L?X{0,3}|C{1,3}(?:XC|XL|L?X{0,3}))(?:IX|IV|V?I{0,3})(?![\w/])")
 _NUMBERED = re.compile(
     r"\b(?:Tables?|Figures?|[Tt]ypes?|[Pp]arts?|[Ss]tages?|[Pp]hases?|[Cc]lass|Section|Appendix|[Ss]tudy|[Gg]rades?|"
     r"[Gg]roups?|[Cc]ase|Lemma|Theorem|Algorithm|[Ll]evels?|[Vv]ersion|[Ee]xperiments?|War|and|or|,|\()[\s~]*$")
 _LETTERS = frozenset("CI CC CL LI VI IV XL CV IVC MIX XX CCC CCI LIV CIV".split())
 """Abbreviations that are Roman numerals too: an interval, variational inference, instruments, a size."""
 _COUNTABLE = re.compile(
-    rf"{_GAP}(?:(?:random|different|hidden){_GAP})?(?:seeds|replicates|runs|repetitions|epochs|layers|units|examples|"
+    rf"{GAP}(?:(?:random|different|hidden){GAP})?(?:seeds|replicates|runs|repetitions|epochs|layers|units|examples|"
     r"points|percent|arms|datasets|classes|times)\b")
 
 _STOP = (r"(?:of|out|in|per|percent|percentage|points?|times|and|or|than|to|at|on|for|with|by|from|was|were|is|are|"
@@ -86,7 +60,7 @@ def counted(evidence: Evidence) -> tuple[Counted, ...]:
     by_role = {role: roles.count(role) for role in ("baseline", "method", "ablation")}
     compared = len(roles) - by_role["ablation"]
     factor = "|".join(re.escape(word) for word in re.findall(r"[a-z]{3,}", plan.factor.lower())[-1:])
-    seeds = {int(text) for key, text in evidence.setups.items() if key == "run.seeds" and text.isdigit()}
+    seeds = {int(value.tex) for key, value in evidence.setups.items() if key == "run.seeds" and value.tex.isdigit()}
     titles = (*evidence.names, *(one.title for one in evidence.facts))  # "four operators" of "trees with 4 operators"
     named = [(noun, {int(number)}, False) for text in titles
              for number, noun in re.findall(rf"\b(\d+)\s+(?!{_STOP})([a-z]{{3,}})", text)]
@@ -109,21 +83,16 @@ def counted(evidence: Evidence) -> tuple[Counted, ...]:
 
 def ratios(plain: str) -> Iterator[NumberWords]:
     """How much more or less something is, in words."""
-    for match in _RATIOS.finditer(plain):
+    for match in RATIOS.finditer(plain):
         yield NumberWords(match.start(), match[0])
-
-
-def says_number(word: str) -> bool:
-    """Whether a number in words, of whatever size, stands in a word."""
-    return bool(_NUMBERS.search(word) or _ROMAN.search(word))
 
 
 def numbers_in_words(plain: str, known: tuple[Counted, ...]) -> Iterator[NumberWords]:
     """Numbers in words that state something, and are not right counts of what is known."""
-    for match in _NUMBERS.finditer(plain):
+    for match in NUMBERS.finditer(plain):
         if _states(match, plain) and not _counts(match, plain, known):
             yield NumberWords(match.start(), match[0])
-    for match in _ROMAN.finditer(plain):
+    for match in ROMAN.finditer(plain):
         counted = _COUNTABLE.match(plain, match.end())
         if counted or not (_NUMBERED.search(plain[:match.start()]) or match[0] in _LETTERS):
             yield NumberWords(match.start(), match[0])
@@ -135,10 +104,10 @@ def _states(match: re.Match[str], plain: str) -> bool:
     if value is None or value > 2:
         return True
     after = plain[match.end():]
-    counted = re.match(rf"{_GAP}(?:(?:random|different){_GAP})?(?:seeds|replicates|runs|repetitions)\b", after)
-    unit = re.match(rf"{_GAP}{_UNIT}", after, re.IGNORECASE)
+    counted = re.match(rf"{GAP}(?:(?:random|different){GAP})?(?:seeds|replicates|runs|repetitions)\b", after)
+    unit = re.match(rf"{GAP}{_UNIT}", after, re.IGNORECASE)
     return bool(_OUT_OF.match(after)) or (value == 2 and bool(unit or counted)) or (
-        value == 1 and bool(re.match(rf"{_GAP}(?:per(?:{_GAP})?cent|percentage)", after)))
+        value == 1 and bool(re.match(rf"{GAP}(?:per(?:{GAP})?cent|percentage)", after)))
 
 
 def _counts(match: re.Match[str], plain: str, known: tuple[Counted, ...]) -> bool:
@@ -147,7 +116,7 @@ def _counts(match: re.Match[str], plain: str, known: tuple[Counted, ...]) -> boo
     if value is None:
         return False
     for one in known:
-        noun = re.match(rf"{_LISTED}{_GAP}(?:(?!{_STOP})[a-z0-9%][\w%]*{_GAP}){{0,3}}?(?:{one.names.pattern})(?!\w)",
+        noun = re.match(rf"{LISTED}{GAP}(?:(?!{_STOP})[a-z0-9%][\w%]*{GAP}){{0,3}}?(?:{one.names.pattern})(?!\w)",
                         after, re.IGNORECASE)
         if noun and value in one.numbers:
             return True
@@ -160,14 +129,14 @@ def _value(words: str) -> int | None:
     total = part = 0
     last = 10**12
     for word in re.findall(r"[a-z]+", words.lower()):
-        if word in _LARGE:
-            part, last = max(part, 1) * _LARGE[word], 10**12
+        if word in LARGE:
+            part, last = max(part, 1) * LARGE[word], 10**12
             if word != "hundred":
                 total, part = total + part, 0
         elif word == "and":
             continue
-        elif word not in _VALUES or (last < 20 or _VALUES[word] >= last or (last < 100 and _VALUES[word] > 9)):
+        elif word not in VALUES or (last < 20 or VALUES[word] >= last or (last < 100 and VALUES[word] > 9)):
             return None
         else:
-            part, last = part + _VALUES[word], _VALUES[word]
+            part, last = part + VALUES[word], VALUES[word]
     return total + part

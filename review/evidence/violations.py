@@ -9,6 +9,7 @@ from typing import Literal
 from models.roles.writing import Comparison
 from record.nouns.data import DataPlan, DatasetFacts
 from record.nouns.frozen import Frozen
+from record.printed import PrintedValue
 from record.typeset import Use
 
 Kind = Literal["number", "word", "claim", "key", "command", "citation", "figure", "table", "reference", "syntax",
@@ -43,7 +44,7 @@ def shows_difference(one: Comparison) -> bool:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that a draft may lean on. `results` and `setups` map a full key to the TeX text that prints it.
+    """All that a draft may lean on. `results` and `setups` map a full key to what it prints.
 
     `names` are titles from the data plan (datasets, arms, levels); one without a letter in it is ignored, since it
     would let any number pass. `verdicts` has the clauses of `\\verdict`, `found` the verdicts behind them; `plan` and
@@ -51,8 +52,8 @@ class Evidence:
     the program places there, `tabled`, for each table, the claims that it prints.
     """
 
-    results: Mapping[str, str]
-    setups: Mapping[str, str] = field(default_factory=dict[str, str])
+    results: Mapping[str, PrintedValue]
+    setups: Mapping[str, PrintedValue] = field(default_factory=dict[str, PrintedValue])
     cites: frozenset[str] = frozenset()
     figures: frozenset[str] = frozenset()
     appendix: frozenset[str] = frozenset()
@@ -60,12 +61,12 @@ class Evidence:
     literals: tuple[str, ...] = LITERALS
     names: tuple[str, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
-    verdicts: Mapping[str, str] = field(default_factory=dict[str, str])
+    verdicts: Mapping[str, PrintedValue] = field(default_factory=dict[str, PrintedValue])
     found: Mapping[str, str] = field(default_factory=dict[str, str])
     plan: DataPlan | None = None
     facts: tuple[DatasetFacts, ...] = ()
     tabled: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
-    def value(self, use: Use) -> str | None:
-        """The TeX text that a macro prints; None where the record has no such key."""
+    def value(self, use: Use) -> PrintedValue | None:
+        """What a macro prints; None where the record has no such key."""
         return {"result": self.results, "setup": self.setups, "verdict": self.verdicts}[use.macro].get(use.key)

@@ -18,6 +18,7 @@ from record.claims.printing import printed
 from record.fold.state import RunState
 from record.nouns.data import Measurement
 from record.nouns.frozen import Frozen
+from record.printed import PrintedValue
 from record.typeset import as_read
 from stages.paper.material import claims_of
 
@@ -37,7 +38,7 @@ def numbers(state: RunState, ran: Sequence[NodeReproduction], *, same: bool) -> 
             after = by_key.get(claim.key)
             values = dict(zip(claim.nodes, claim.values, strict=True))
             new = dict(zip(after.nodes, after.values, strict=True)) if after is not None else {}
-            texts: dict[str, tuple[str, str]] = {}
+            texts: dict[str, tuple[PrintedValue, PrintedValue]] = {}
             if after is not None and after.nodes == claim.nodes == here:
                 new_texts = printed([after])
                 texts = {key.rpartition(".")[2]: (text, new_texts[key]) for key, text in printed([claim]).items()}
@@ -83,7 +84,8 @@ class _Cell:
     again: tuple[float | None, ...]
     sd: float | None
     of: int
-    texts: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    texts: Mapping[str, tuple[PrintedValue, PrintedValue]] = field(
+        default_factory=dict[str, tuple[PrintedValue, PrintedValue]])
 
 
 def _quantity(one: Measurement) -> Quantity:

@@ -27,7 +27,7 @@ from models.errors import BudgetSpent, ImagesRefused
 from models.roles.figures import FIGURE_REVIEW, FigureReviewInputs, Mention, PaperFigureReviews, PlacedFigure
 from record.events.papers import Drafted, FiguresSeen
 from record.nouns.papers import Draft
-from record.typeset import Use, as_read, filled, printable
+from record.typeset import Use, as_read, filled
 from review.evidence import Evidence, tex
 from stages.bench import Bench, do_work
 from stages.paper.material import Material, parts_for, statistics_of
@@ -196,6 +196,6 @@ def plain(text: str, evidence: Evidence) -> str:
     """Text of a draft as a reader sees it: values printed, figures by name in brackets."""
     def value(use: Use) -> str:
         found = evidence.value(use)
-        return f"[no value {use.key}]" if found is None else as_read(printable(found))
+        return f"[no value {use.key}]" if found is None else as_read(found)
 
     return without_tex(filled(_FIGURE.sub(r"[\1]", _PLACED.sub("", text)), value))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from models.roles.revising import SectionLength
 from record.nouns.papers import Draft, PaperFinding
-from record.typeset import as_read, filled, printable
+from record.typeset import Use, as_read, filled
 from review.evidence import Evidence, numbers, scan, sentences
 from stages.paper.template import Template
 
@@ -128,7 +128,11 @@ SENTENCES, NUMBERS = 6, 4
 def of_abstract(abstract: str, evidence: Evidence) -> tuple[str, ...]:
     """Complaints on an abstract that is longer, or prints more numbers, than a reader keeps."""
     count = sum(1 for _ in sentences(scan(abstract)))
-    printed = filled(abstract, lambda use: as_read(printable(evidence.value(use) or "")))
+    def value(use: Use) -> str:
+        found = evidence.value(use)
+        return "" if found is None else as_read(found)
+
+    printed = filled(abstract, value)
     plain = re.sub(r"\\([%&#_$])", r"\1", printed)
     typed = numbers.mask(plain, numbers.phrases(evidence.literals, evidence.names))
     found = [text for _, text in numbers.digits(typed)]

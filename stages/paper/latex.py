@@ -11,8 +11,9 @@ from typing import Any
 from jinja2 import BaseLoader, FileSystemLoader, StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
+from record.printed import PrintedValue
 from record.typeset import ClaimKey, uses
-from review.evidence.spelled import says_number
+from record.wording import says_number
 
 _DECLARED = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]{4,6})\}")
 _LATIN = frozenset(map(chr, range(0xC0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧĄą" "\u00d7\u00f7")
@@ -95,7 +96,7 @@ def recorded_row(*cells: object) -> str:
     return row(map(recorded, cells))
 
 
-def aligned(tabular: str, printed: Mapping[str, str]) -> str:
+def aligned(tabular: str, printed: Mapping[str, PrintedValue]) -> str:
     """The table with space beside the first number of each cell that has one, column by column."""
     rows = [line.split(" & ") for line in tabular.split("\n")]
     for column in range(max(map(len, rows))):
@@ -111,16 +112,16 @@ def aligned(tabular: str, printed: Mapping[str, str]) -> str:
     return "\n".join(map(" & ".join, rows))
 
 
-def _extent(cell: str, printed: Mapping[str, str]) -> tuple[int, int, int, int] | None:
+def _extent(cell: str, printed: Mapping[str, PrintedValue]) -> tuple[int, int, int, int] | None:
     """Digits of a printed number left of its point, whether it has a sign, all digits from there on, and a point."""
     keys = [use.key for use in uses(cell)] if not cell.startswith(r"\multicolumn") else []
     first = ClaimKey.parse(keys[0]) if keys else None
     if first is None or first.form not in ("pm", "mean") or keys[0] not in printed:
         return None
-    number = re.match(r"(\\ensuremath\{-\}|-)?(\d+)(\.?)", printed[keys[0]])
+    number = re.match(r"(\\ensuremath\{-\}|-)?(\d+)(\.?)", printed[keys[0]].tex)
     if number is None:
         return None
-    rest = " ".join(printed.get(key, "") for key in keys)
+    rest = " ".join(printed[key].tex for key in keys if key in printed)
     return (len(number[2]), bool(number[1]), sum(char.isdigit() for char in rest) - len(number[2]), bool(number[3]))
 
 

@@ -31,6 +31,7 @@ from record.nouns.data import DataPlan, arm_of, level_of
 from record.nouns.figures import FinalFigure
 from record.nouns.hypotheses import Decision
 from record.nouns.papers import Draft
+from record.printed import PrintedValue
 from record.source import code_of
 from record.typeset import as_read, uses, without_form
 from review.evidence import LITERALS, Evidence, claims_in, used_keys
@@ -119,7 +120,7 @@ class Material:
         return decisions(self.state)
 
     @cached_property
-    def clauses(self) -> dict[str, str]:
+    def clauses(self) -> dict[str, PrintedValue]:
         """What `\\verdict` prints, by key."""
         return clauses(self.state, self.decisions, self.claims.differences)
 
@@ -171,8 +172,8 @@ def write_inputs(material: Material) -> WriteInputs:
     return WriteInputs(
         idea=state.started.idea, data_plan=plan, facts=state.datasets, results=results,
         summaries=tuple(stage.summary for stage in state.stages.values() if stage.summary is not None),
-        setups=tuple(ClaimLine(key=key, printed=text, meaning=key.replace(".", " "))
-                     for key, text in material.evidence.setups.items()),
+        setups=tuple(ClaimLine(key=key, printed=as_read(value), meaning=key.replace(".", " "))
+                     for key, value in material.evidence.setups.items()),
         decided=decided, comparisons=comparisons, figures=material.figures,
         tables=tuple(table.name for table in material.tables),
         references=tuple(map(reference, material.library)), literals=LITERALS,
@@ -252,7 +253,7 @@ def _lines(plan: DataPlan, claims: Sequence[Claim], wanted: Asked) -> tuple[Clai
         forms = {"mean": SHOWN["mean"]} if paired else SHOWN
         listed = claim.key in wanted.differences if paired else (
             claim.arm in RUNGS or (claim.dataset, claim.name, claim.condition) in wanted.means)
-        found += [ClaimLine(key=f"{claim.key}.{form}", printed=texts[f"{claim.key}.{form}"],
+        found += [ClaimLine(key=f"{claim.key}.{form}", printed=texts[f"{claim.key}.{form}"].tex,
                             meaning=f"{meaning}: {_meaning(plan, claim)}", listed=listed)
                   for form, meaning in forms.items()]
     return tuple(found)

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from record.claims.decisions import decisions
-from record.claims.printing import decimals_of, number
+from record.claims.printing import decimals_of
 from record.estimands import described, metric_of
 from record.fold.state import RunState
 from record.nouns.hypotheses import Decision, PartDecided
+from record.printed import number
 from stages.paper.latex import recorded, rendered, row
 from stages.paper.sources import Table
 

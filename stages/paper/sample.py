@@ -13,6 +13,7 @@ from pathlib import Path
 
 from literature.library import parse
 from record.nouns.papers import Draft, Section
+from record.printed import value_of
 from review.evidence import Evidence, check_pdf, tex
 from review.evidence.pdf import pdf_text
 from stages.paper.sources import PaperParts, Table, evidence_with, sources
@@ -45,8 +46,8 @@ async def try_out(template: Template) -> None:
                      "\\end{longtable}\n",
             library=parse(_ENTRY), tables=(
                 Table("sample", rf"\begin{{tabular}}{{c}}\result{{{_KEY}}}\end{{tabular}}", "A table."),),
-            evidence=Evidence(results={_KEY: "0.5"}, setups={}, cites=frozenset({"sample"}), figures=frozenset(),
-                              tables=frozenset({"sample"}), names=(), comparisons=()))
+            evidence=Evidence(results={_KEY: value_of(0.5, 1)}, cites=frozenset({"sample"}),
+                              tables=frozenset({"sample"})))
         built = await build(parts, template, folder, timeout=SECONDS)
         if built.pdf is None:
             _refuse(template, f"does not compile a paper of two lines: {built.findings[0]}")

@@ -15,7 +15,8 @@ from typing import Any
 from record.fold.facts import CodeState
 from record.folder import write_file
 from record.nouns.repository import PartResult, written
-from record.typeset import Use, escaped, render
+from record.printed import PrintedValue, count, escaped, signed, significant
+from record.typeset import Use, as_read, render
 from sandbox.repository.metric import PREDICTIONS
 
 _PLAIN = re.compile(r"[^\w.:@+-]+", re.ASCII)
@@ -28,7 +29,7 @@ def write_report(code: CodeState, folder: Path) -> None:
     write_file(folder / REPORT, "\n".join(_report(code)) + "\n")
     if code.settled is not None:
         values = printed(code)
-        write_file(folder / RESULTS, render({Use("result", key): text for key, text in values.items()}))
+        write_file(folder / RESULTS, render({Use("result", key): value for key, value in values.items()}))
         write_file(folder / SECTION, "\n".join(_section(code, values)) + "\n")
 
 
@@ -43,24 +44,24 @@ def key_of(code: CodeState, part: str) -> str:
     return f"ablation/{plain}/{_PLAIN.sub('-', metric.replace('/', ':')).strip('-') or 'metric'}/d"
 
 
-def printed(code: CodeState) -> dict[str, str]:
+def printed(code: CodeState) -> dict[str, PrintedValue]:
     """What every number of the section prints, by its key."""
-    found: dict[str, str] = {}
+    found: dict[str, PrintedValue] = {}
     for one in code.settled.results if code.settled is not None else ():
         numbers = {"mean": one.mean, "low": one.low, "high": one.high}
         digits = _digits(one)
-        found |= {f"{key_of(code, one.part)}.{form}": f"{value:+.{digits}f}" for form, value in numbers.items()
+        found |= {f"{key_of(code, one.part)}.{form}": signed(value, digits) for form, value in numbers.items()
                   if value is not None}
-        found |= {f"{key_of(code, one.part)}.p": f"{one.p:.2g}"} if one.p is not None else {}
-        found |= {f"{key_of(code, one.part)}.n": str(one.n)} if one.n else {}
+        found |= {f"{key_of(code, one.part)}.p": significant(one.p, 2)} if one.p is not None else {}
+        found |= {f"{key_of(code, one.part)}.n": count(one.n)} if one.n else {}
     if code.baseline is not None and code.baseline.mean is not None:
-        found[f"{key_of(code, 'baseline')}.mean"] = f"{code.baseline.mean:.6g}"
+        found[f"{key_of(code, 'baseline')}.mean"] = significant(code.baseline.mean, 6)
     return found
 
 
 def shown(code: CodeState) -> dict[str, set[str]]:
     """All texts of every number that report and section print, by its key."""
-    found = {key: {text} for key, text in printed(code).items()}
+    found = {key: {as_read(value)} for key, value in printed(code).items()}
     for one in code.settled.results if code.settled is not None else ():
         for form, text in _texts(one).items():
             found.setdefault(f"{key_of(code, one.part)}.{form}", set()).add(text)
@@ -83,7 +84,7 @@ def _digits(one: PartResult) -> int:
     return 2 if not width else max(0, min(8, 1 - math.floor(math.log10(width)))) if width < 100 else 0
 
 
-def _section(code: CodeState, values: Mapping[str, str]) -> Iterator[str]:
+def _section(code: CodeState, values: Mapping[str, PrintedValue]) -> Iterator[str]:
     r"""A section with one table; `\result` prints each number."""
     assert code.settled is not None and code.taken is not None
 

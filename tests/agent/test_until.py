@@ -56,7 +56,7 @@ def test_a_paper_says_one_of_how_many(tmp_path: Path, monkeypatch: pytest.Monkey
     told = [str(request.inputs) for request in world.model.requests if request.role.name == "outline"][-1]
     assert "{campaign.ideas} ideas that were run together" in told
     assert "also scored by others of them" in told and "{campaign.tests.iris}" in told
-    assert setups(read_state(campaign / RUNS / "run"))["campaign.ideas"] == "3"
+    assert setups(read_state(campaign / RUNS / "run"))["campaign.ideas"].tex == "3"
 
 
 def test_a_campaign_that_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -151,5 +151,5 @@ def test_paragraphs_that_refer_to_a_figure_are_found_with_their_values() -> None
                                   "\n\\paperfigure{a}\n\nAlone."),))
     found = mentions(draft, evidence)
     assert [one.where for one in found["a"]] == ["abstract", "One", "caption of b"] and len(found["b"]) == 1
-    assert found["b"][0].text == f"It is {evidence.results[KEY]} in Figures [a] and [b]."
+    assert found["b"][0].text == f"It is {evidence.results[KEY].tex} in Figures [a] and [b]."
     assert "[no value x]" in plain("\\result{x}", evidence)

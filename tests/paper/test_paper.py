@@ -78,7 +78,7 @@ async def test_the_pdf_check_reads_what_is_printed_not_what_is_written(tmp_path:
     assert [(one.kind, one.where) for one in found] == [
         ("number", "page 1 of the PDF"), ("word", "page 1 of the PDF")] and "97" in found[0].excerpt
 
-    (folder / "results.tex").write_text(honest.replace(parts.evidence.results[KEY], "0.001"))
+    (folder / "results.tex").write_text(honest.replace(parts.evidence.results[KEY].tex, "0.001"))
     assert "value" in {one.kind for one in await check_pdf(folder, parts.evidence)}
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
+from record.printed import value_of
 from review.evidence import tex
 from review.evidence.pdf import pdf_text
 from stages.paper.latex import aligned
@@ -104,7 +105,7 @@ def test_numbers_of_a_column_stand_under_each_other() -> None:
     first, second = (rf"\result{{test/set/metric/{arm}.mean}}" for arm in "ab")
     table = f"l & r\na & {first} \\\\\nb & {second} \\\\\nc & -- \\\\"
     made = aligned(
-        table, {"test/set/metric/a.mean": "10.25", "test/set/metric/b.mean": r"\ensuremath{-}1.5"})
+        table, {"test/set/metric/a.mean": value_of(10.25, 2), "test/set/metric/b.mean": value_of(-1.5, 1)})
     assert made.split("\n")[1:] == [
         rf"a & \minusspace{{}}{first} \\", rf"b & \digitspace{{}}{second}\digitspace{{}} \\", r"c & -- \\"]
     assert aligned(table, {}) == table

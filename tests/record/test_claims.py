@@ -95,7 +95,7 @@ def test_the_same_values_for_every_seed_are_no_noise_of_zero() -> None:
     assert all(one.constant and (one.sd, one.low, one.high) == (None, None, None) for one in claims)
     [difference] = differences(log.state, claims)
     assert difference.constant and difference.called == "unknown"
-    texts = printed([*claims, difference])
+    texts = {key: value.tex for key, value in printed([*claims, difference]).items()}
     assert texts["test/digits/log_loss/method.pm"] == "0.300" and texts["test/digits/log_loss/method.n"] == "5"
     assert {text for key, text in texts.items() if key.endswith((".sd", ".ci", ".low", ".high"))} == {"n/a"}
 
@@ -162,20 +162,23 @@ def claim(*values: float) -> Claim:
 
 
 def test_numbers_print_with_digits_that_mean_something() -> None:
-    texts = printed([claim(0.12345, 0.12355)])
-    assert texts["k.mean"] == "0.123" and texts["k.n"] == "2" and texts["k.ci"].startswith("[0.1")
-    assert printed([claim(0.000123, 0.000125)])["k.mean"] == "0.000124"
-    assert printed([claim(-0.5, -0.6)])["k.mean"] == r"\ensuremath{-}0.550"
-    assert printed([claim(1234.56)])["k.pm"] == "1234.6" and printed([claim(1234.56)])["k.sd"] == "n/a"
+    def texts(*values: float) -> dict[str, str]:
+        return {key: value.tex for key, value in printed([claim(*values)]).items()}
+
+    found = texts(0.12345, 0.12355)
+    assert found["k.mean"] == "0.123" and found["k.n"] == "2" and found["k.ci"].startswith("[0.1")
+    assert texts(0.000123, 0.000125)["k.mean"] == "0.000124"
+    assert texts(-0.5, -0.6)["k.mean"] == r"\ensuremath{-}0.550"
+    assert texts(1234.56)["k.pm"] == "1234.6" and texts(1234.56)["k.sd"] == "n/a"
 
 
 def test_an_interval_that_excludes_zero_does_not_print_as_if_it_ended_there() -> None:
     near = claim(-0.010, -0.0190).model_copy(update={"low": -0.0196, "high": -0.0002})
-    assert printed([near])["k.ci"] == r"[\ensuremath{-}0.0196, \ensuremath{-}0.0002]"
+    assert printed([near])["k.ci"].tex == r"[\ensuremath{-}0.0196, \ensuremath{-}0.0002]"
 
 
 def test_setups_come_from_code_and_data() -> None:
     log = recorded([0.1], [0.5])
     log.state.nodes["n0001"] = log.state.nodes["n0001"].model_copy(update={"setups": {"EPOCHS": 40}})
-    found = setups(log.state)
+    found = {key: value.tex for key, value in setups(log.state).items()}
     assert found["code.EPOCHS"] == "40" and found["run.seeds"] == "1" and found["run.nodes"] == "1"

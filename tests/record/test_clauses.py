@@ -12,7 +12,7 @@ from record.fold.apply import fold
 from record.nouns.data import DatasetFacts
 from record.nouns.hypotheses import Effect, Hypothesis
 from record.nouns.idea import Idea
-from record.typeset import Use, as_read, parse, printable, render
+from record.typeset import Use, as_read, parse, render
 from tests.record.test_decisions import DIFFERENCE, runs_of
 from tests.record.test_estimands import hypothesis, plan
 
@@ -27,9 +27,9 @@ def clause(one: Hypothesis, pairs: list[tuple[float, float]], *, confirmed: bool
     state = fold([(Started(idea=Idea(Name="n", Title="T", Experiments=("e",)), settings={}, seed=1, version="0",
                            model="offline"), 0.0), (Prepared(data_plan=asked, datasets=(facts,)), 1.0)])
     use = Use("verdict", f"hypothesis/{one.id}{'.short' * short}")
-    text = clauses(state, decide(asked, runs_of(pairs), confirmed=confirmed), ())[use.key]
-    assert parse(render({use: text})) == {use: printable(text)}, "results.tex gives it back"
-    return as_read(printable(text))
+    value = clauses(state, decide(asked, runs_of(pairs), confirmed=confirmed), ())[use.key]
+    assert parse(render({use: value})) == {use: value.tex}, "results.tex gives it back"
+    return as_read(value)
 
 
 def test_a_supported_hypothesis_is_told_in_the_fixed_order() -> None:

@@ -158,7 +158,7 @@ def test_a_difference_that_other_test_examples_may_not_show_is_not_called(
     log.append(Resampled(found=(over(only(log), low, high),)))
     found = only(log)
     assert found.called == called and found.by_examples == (called != "improved")
-    text = printed([found])[f"{found.key}.ci_examples"]
+    text = printed([found])[f"{found.key}.ci_examples"].tex
     assert text == ("n/a" if low is None else text) and ("n/a" in text) == (low is None)
 
 
@@ -170,11 +170,11 @@ def test_what_was_resampled_of_other_nodes_says_nothing() -> None:
 
 def test_forms_of_a_difference() -> None:
     found = only(recorded(METHOD, BASELINE))
-    texts = {key.rpartition(".")[2]: text for key, text in printed([found]).items()}
+    texts = {key.rpartition(".")[2]: value.tex for key, value in printed([found]).items()}
     assert texts["p"] == texts["p_adjusted"] == r"\ensuremath{<}0.001" and texts["ci_examples"] == "n/a"
     assert texts["mde"] == f"{found.detectable:.3f}"
     near = found.model_copy(update={"p_adjusted": 0.05004})
-    assert printed([near])[f"{near.key}.p_adjusted"] == "0.05004", "not printed as if it were at the level"
+    assert printed([near])[f"{near.key}.p_adjusted"].tex == "0.05004", "not printed as if it were at the level"
 
 
 # --- what could have been seen --------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from record.nouns.data import DatasetFacts, Measurement, Split
 from record.nouns.decisions import Expand
 from record.nouns.nodes import Attempt, CellRun, node_id
 from record.nouns.tuning import Hyperparameter, Trial, Tuning
+from record.printed import value_of
 from record.typeset import uses
 from review.evidence import check_draft
 from search.ladder import drawn, rung
@@ -126,7 +127,8 @@ def test_a_rung_that_beats_every_arm_at_its_best_level_is_told_in_the_abstract(r
     assert untold(DRAFT, told) == told and untold(draft, told) == () and with_rungs(draft, told) == draft
     assert draft.abstract.startswith(DRAFT.abstract.rstrip()) and "off-the-shelf reference" in draft.abstract
     base = evidence(run)
-    known = dict(base.results) | {use.key: "0.001" for use in uses(draft.abstract) if use.key not in base.results}
+    known = dict(base.results) | {
+        use.key: value_of(0.001, 3) for use in uses(draft.abstract) if use.key not in base.results}
     assert check_draft(draft, replace(base, results=known)) == check_draft(DRAFT, base), "it leans on the record"
 
 

@@ -188,6 +188,8 @@ def test_constants_come_from_the_syntax_tree() -> None:
     source = "A = 3\nRATES = (0.1, 0.2)\nB = A * 2\nlower = 1\nTWICE = 1\nTWICE = 2\nS = 'x'\ndef f():\n    C = 1\n"
     assert constants_of(source) == {"A": 3, "RATES": "0.1, 0.2", "S": "x"}
     assert constants_of("def broken(:") == {}
+    assert constants_of("A = '99.9'\nB = ('x', '1, 2')\nC = '64, 32'\nD = (64, 32)\nE = 'relu'\n") == {
+        "D": "64, 32", "E": "relu"}, "numbers are written as numbers"
 
 
 @pytest.mark.parametrize("value", [

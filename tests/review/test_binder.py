@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from record.nouns.papers import Draft, Section
-from record.typeset import ClaimKey, Use, as_read, filled, parse, printable, render, uses
+from record.printed import interval, name, setting, spread, value_of
+from record.typeset import ClaimKey, Use, as_read, filled, parse, render, uses
 from review.evidence import Evidence, check_draft
 from review.evidence.scan import scan
 from stages.paper.latex import recorded
@@ -293,16 +294,17 @@ def test_no_typed_decimal_passes(number: str, wrapping: str):
 
 
 def test_results_file_says_what_it_was_given():
-    results = {"a/b_c/d@e.pm": r"0.42\,\ensuremath{\pm}\,0.01", "diff/x/a~b.mean": "-0.5", "n": "$-3$"}
-    values = {**{Use("result", key): text for key, text in results.items()},
-              Use("setup", "code.NAME"): "adam_w & 50%", Use("setup", "code.LR"): "1e-05", Use("setup", "gone"): None}
+    values = {
+        Use("result", "a/b_c/d@e.pm"): spread(0.42, 0.01, 2), Use("result", "diff/x/a~b.mean"): value_of(-0.5, 1),
+        Use("result", "n"): setting(-3), Use("setup", "code.NAME"): name("adam_w & 50%"),
+        Use("setup", "code.LR"): setting(1e-5), Use("setup", "gone"): None}
     assert parse(render(values, untied=True)).keys() == values.keys()
     assert parse(render(values)) == {
         ("result", "a/b_c/d@e.pm"): r"0.42\,\ensuremath{\pm}\,0.01",
         ("result", "diff/x/a~b.mean"): r"\ensuremath{-}0.5",
-        ("result", "n"): r"\ensuremath{-3}", ("setup", "code.NAME"): r"adam\_w \& 50\%",
+        ("result", "n"): r"\ensuremath{-}3", ("setup", "code.NAME"): r"adam\_w \& 50\%",
         ("setup", "code.LR"): r"\ensuremath{10^{-5}}"}
-    assert as_read(printable("[-0.1, 0.2]")) == "[-0.1, 0.2]"
+    assert as_read(interval((-0.1, 0.2), 1)) == "[-0.1, 0.2]"
     assert [as_read(text) for text in parse(render(values)).values()] == [
         "0.42 ± 0.01", "-0.5", "-3", "10-5", "adam_w & 50%"]
     assert list(uses(text := r"\result{n} and \setup {gone}")) == [Use("result", "n"), Use("setup", "gone")]

@@ -17,6 +17,7 @@ from record.nouns.data import DatasetFacts
 from record.nouns.figures import FinalFigure
 from record.nouns.idea import read_idea
 from record.nouns.nodes import Failure, NodeKind, StageName
+from record.printed import name
 from review.evidence.violations import LITERALS, Evidence
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -136,11 +137,11 @@ def facts() -> tuple[DatasetFacts, ...]:
 def evidence(inputs: WriteInputs) -> Evidence:
     """What the binder holds a draft of these inputs to."""
     return Evidence(
-        results={line.key: line.printed for line in inputs.results}, literals=inputs.literals,
-        setups={line.key: line.printed for line in inputs.setups},
+        results={line.key: name(line.printed) for line in inputs.results}, literals=inputs.literals,
+        setups={line.key: name(line.printed) for line in inputs.setups},
         cites=frozenset(one.key for one in inputs.references), figures=frozenset(one.name for one in inputs.figures),
         tables=frozenset(inputs.tables), comparisons=inputs.comparisons,
-        verdicts={f"{one.key}{form}": one.clause for one in (*inputs.decided, *inputs.comparisons)
+        verdicts={f"{one.key}{form}": name(one.clause) for one in (*inputs.decided, *inputs.comparisons)
                   for form in ("", ".short")},
         found={one.key: one.verdict for one in (*inputs.decided, *inputs.comparisons)},
         names=tuple(level.title for level in inputs.data_plan.levels), plan=inputs.data_plan, facts=inputs.facts)

@@ -1,0 +1,158 @@
+r"""Values as a paper prints them. This module's functions alone make a `PrintedValue`, and nothing else reaches the
+definition of a macro (`record.typeset.render`).
+
+    value_of, signed, significant, spread, interval, probability, count    a number of the record
+    setting    a constant or a setting of code: a number, or a short text that states nothing
+    name       what the plan, the data or the person calls a thing
+    clause     TeX that the program composed (`record.claims.clauses`): of names and numbers, with a few commands
+
+What it does not guarantee: that a number which code sets is used by that code.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import InitVar, dataclass
+
+from record.nouns.frozen import Scalar
+from record.wording import ranks, says_number, says_ratio
+
+LONGEST_TEXT = 40
+"""Characters of a text of code that is printed."""
+LONGEST_NAME = 120
+"""Characters of a name; the rest is cut off."""
+MOST_NUMBERS = 12
+"""Numbers of a list that is printed."""
+NOT_MEASURED = "n/a"
+
+_OURS = object()
+_SPECIAL = re.compile(r"[&%#_$~^{}]")
+_ESCAPED = {char: f"\\{char}" for char in "&%#_${}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_EXPONENT = re.compile(r"(-?)(\d+(?:\.\d+)?)e([+-])0*(\d+)")
+_FORMULA = re.compile(r"(?<!\\)\$((?:[^$\\]|\\.)*)\$")
+_COMMAND = re.compile(r"\\([A-Za-z]+|.)", re.DOTALL)
+_ALLOWED = frozenset(("ensuremath", "pm", "times", "textasciitilde", "textasciicircum", *"&%#_${},"))
+_NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_NUMBERS = re.compile(rf"{_NUMBER}(?:\s*,\s*{_NUMBER})*")
+
+
+@dataclass(frozen=True)
+class PrintedValue:
+    """What a macro prints, as TeX that holds in text, formulas and captions."""
+
+    tex: str
+    made_by: InitVar[object]
+
+    def __post_init__(self, made_by: object) -> None:
+        if made_by is not _OURS:
+            raise TypeError("a printed value is made by the functions of record.printed alone")
+
+
+def number(value: float | None, digits: int) -> str:
+    """A value as TeX with so many digits after the point."""
+    if value is None:
+        return NOT_MEASURED
+    text = f"{value:.{digits}f}"
+    return rf"\ensuremath{{-}}{text[1:]}" if text.startswith("-") and float(text) != 0 else text.lstrip("-")
+
+
+def value_of(value: float | None, digits: int) -> PrintedValue:
+    """A value with so many digits after the point."""
+    return PrintedValue(number(value, digits), _OURS)
+
+
+def spread(mean: float, sd: float | None, digits: int) -> PrintedValue:
+    """A mean with its standard deviation, where there is one."""
+    ours = number(mean, digits)
+    return PrintedValue(ours if sd is None else rf"{ours}\,\ensuremath{{\pm}}\,{number(sd, digits)}", _OURS)
+
+
+def interval(ends: tuple[float | None, float | None], digits: int) -> PrintedValue:
+    """An interval; not measured where an end is missing."""
+    if None in ends:
+        return PrintedValue(NOT_MEASURED, _OURS)
+    return PrintedValue(f"[{', '.join(number(end, digits) for end in ends)}]", _OURS)
+
+
+def probability(p: float | None, digits: int) -> PrintedValue:
+    """A probability with so many digits; below a thousandth, no more than that."""
+    tex = NOT_MEASURED if p is None else r"\ensuremath{<}0.001" if p < 0.001 else f"{p:.{digits}f}"
+    return PrintedValue(tex, _OURS)
+
+
+def count(value: int) -> PrintedValue:
+    """How many there are of something."""
+    return PrintedValue(str(int(value)), _OURS)
+
+
+def signed(value: float, digits: int) -> PrintedValue:
+    """A value with its sign and so many digits after the point."""
+    return PrintedValue(_plain_number(f"{value:+.{digits}f}"), _OURS)
+
+
+def significant(value: float, digits: int) -> PrintedValue:
+    """A value with so many digits that matter."""
+    return PrintedValue(_plain_number(f"{value:.{digits}g}"), _OURS)
+
+
+def setting(value: Scalar) -> PrintedValue | None:
+    """A constant of code or a setting; None where it may not be printed.
+
+    A text is printed if it is short, and neither holds a digit or a number in words nor compares anything; one that is
+    a list of several numbers, as the record keeps a tuple, prints these.
+    """
+    if isinstance(value, bool):
+        return PrintedValue(str(value), _OURS)
+    if isinstance(value, int | float):
+        if not math.isfinite(value):
+            return None
+        return PrintedValue(_plain_number(str(value) if len(str(value)) <= LONGEST_TEXT else f"{value:.6g}"), _OURS)
+    text = " ".join(value.split())
+    if "," in text and _NUMBERS.fullmatch(text):
+        items = re.split(r"\s*,\s*", text)
+        return PrintedValue(", ".join(map(_plain_number, items)), _OURS) if len(items) <= MOST_NUMBERS else None
+    return PrintedValue(escaped(text), _OURS) if text and states_nothing(text) else None
+
+
+def states_nothing(text: str) -> bool:
+    """Whether a text is short and printable ASCII, and says no number and compares nothing."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[_\W]+", " ", text))
+    plain = len(text) <= LONGEST_TEXT and text.isascii() and text.isprintable() and not re.search(r"[\d\\]", text)
+    return plain and not (says_number(spaced) or says_ratio(spaced) or ranks(spaced))
+
+
+def name(text: str) -> PrintedValue:
+    """What somebody calls a thing: a title of a dataset, the source of a published value. Digits may stand in it."""
+    plain = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    cut = plain if len(plain) <= LONGEST_NAME else plain[:LONGEST_NAME].rsplit(" ", 1)[0] + " ..."
+    return PrintedValue(" ".join(escaped(cut).split()), _OURS)
+
+
+def clause(tex: str) -> PrintedValue:
+    """TeX that the program composed of escaped names and printed numbers; formulas become `\\ensuremath`.
+
+    Raises `ValueError` where it holds any other command, or braces that do not match.
+    """
+    if unknown := [command for command in _COMMAND.findall(tex) if command not in _ALLOWED]:
+        raise ValueError(f"\\{unknown[0]} is no command of a clause: {tex!r}")
+    plain = _COMMAND.sub("", tex)
+    depths = [plain[:at].count("{") - plain[:at].count("}") for at in range(len(plain) + 1)]
+    if min(depths) < 0 or depths[-1] or re.search(r"[%#&~^]", re.sub(r"\$[^$]*\$", "", plain)):
+        raise ValueError(f"this is no TeX of a clause: {tex!r}")
+    return PrintedValue(_FORMULA.sub(r"\\ensuremath{\1}", " ".join(tex.split())), _OURS)
+
+
+def escaped(text: str) -> str:
+    """Plain text as TeX."""
+    return _SPECIAL.sub(lambda found: _ESCAPED[found[0]], text.replace("\\", " "))
+
+
+def _plain_number(text: str) -> str:
+    """A number as Python or a person writes it, as TeX."""
+    if match := _EXPONENT.fullmatch(text):
+        sign, mantissa, direction, exponent = match.groups()
+        power = f"10^{{{'-' if direction == '-' else ''}{exponent}}}"
+        factor = "" if mantissa == "1" else rf"{mantissa}\times "
+        return rf"\ensuremath{{{sign}{factor}{power}}}"
+    return re.sub(r"^-(?=[\d.])", r"\\ensuremath{-}", text)
