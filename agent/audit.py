@@ -254,8 +254,8 @@ async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> Non
     report.counts["bound values"] += len(used_keys(draft.texts))
     report.counts["citations"] += len(used_keys(draft.texts, CITES))
     report.counts["figures"] += len(used_keys(draft.texts, frozenset({"paperfigure"})))
-    refused = not report.released and (folder.paper / "paper.pdf").exists()
-    parts = parts_for(material, draft, refused=refused, whole=True)
+    reasons = state.released.reasons if state.released is not None and (folder.paper / "paper.pdf").exists() else ()
+    parts = parts_for(material, draft, refused=reasons, whole=True)
     violations = list(check_draft(parts.draft, parts.evidence))
     try:
         template = material.template

@@ -219,9 +219,12 @@ def _of_the_paper(event: papers.PaperEvent | papers.IdeaEvent) -> str | None:
             return f"citations, round {event.round}: {len({one.key for one in event.supports})} taken{refused}"
         case papers.Drafted():
             pages = f", {event.pages} pages" if event.pages is not None else ""
-            return f"paper text, round {event.round}: {len(event.violations)} violations{pages}"
+            left_out = f", {len(event.left_out)} things left out" if event.left_out else ""
+            return f"paper text, round {event.round}: {len(event.violations)} violations{left_out}{pages}"
         case papers.Released():
-            what = "paper released" if event.released else f"paper NOT released: {short('; '.join(event.reasons), 80)}"
+            which = f", text of round {event.round}" if event.round is not None else ""
+            what = f"paper released{which}" if event.released else (
+                f"paper NOT released: {short('; '.join(event.reasons), 80)}")
             return what + (f" ({plain(event.pdf)})" if event.pdf else " (no PDF: sources only)")
         case papers.Assessed():
             return judgement_text(event)

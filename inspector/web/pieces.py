@@ -200,6 +200,8 @@ def checks_of(state: RunState, seedless: tuple[str, ...]) -> Iterator[ShownCheck
         yield ShownCheck("Binding", not draft.violations, which + (
             f"{len(draft.violations)} pieces of the text are not bound to the record" if draft.violations else
             "every number, figure and citation is bound to the record"))
+        if draft.left_out:
+            yield ShownCheck("Told", False, "; ".join(draft.left_out))
         if draft.findings:
             yield ShownCheck("Typesetting", False, "; ".join(map(str, draft.findings)))
     if (review := state.protocol) is not None:

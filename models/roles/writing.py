@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from models.roles.coding import Study
@@ -85,6 +87,9 @@ class RequiredStatement(Frozen):
     text: str = Field(description="in words, with the macros that print its numbers")
     keys: tuple[str, ...] = Field(default=(), description="of the hypothesis or the comparisons that it is about")
     abstract: bool = Field(default=False, description="whether the abstract has to tell it as well")
+    owed: Literal["", "verdict", "shown", "sentence"] = Field(default="", description=(
+        "how a paper has to tell it, or is not released. verdict: by one of its keys in a section (and the abstract); "
+        "shown: each key by a verdict in a section or in a placed table; sentence: the abstract has the text as it is"))
 
 
 class WriteInputs(Study):

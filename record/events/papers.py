@@ -164,6 +164,7 @@ class Drafted(Frozen):
     anew: bool = Field(default=False, description="assessed again, since the record has changed: the versions before "
                                                   "it no longer count")
     over: float = Field(default=0.0, description="pages of main text beyond the limit")
+    left_out: tuple[str, ...] = Field(default=(), description="what it owes a reader and does not say: not released")
     complaints: tuple[str, ...] = Field(default=(), description="what should be better, and does not hold up a release")
     edits: tuple[str, ...] = Field(default=(), description="a reflector's edits that were made, shortened")
     refused: tuple[str, ...] = Field(default=(), description="its edits that could not be made, and why")

@@ -80,6 +80,8 @@ def unbound(scanned: Scanned, evidence: Evidence) -> Iterator[Unbound]:
         sentence = text[start:end]
         goes_on = spoken and "\n\n" not in re.sub(r"[ \t]", "", text[before:start]) and _GOES_ON.match(sentence)
         spoken, before = bool(arms.search(sentence) or goes_on), end
+        if " ".join(scanned.source[start:end].split()) in evidence.statements:
+            continue
         here = [use for use in scanned.uses if start <= use.at < end]
         if why := _against(arms.sub(" ARM ", sentence), here, evidence, metrics, about=spoken):
             yield Unbound(start, end, why)
@@ -108,7 +110,7 @@ def _against(sentence: str, here: list[Use], evidence: Evidence, metrics: re.Pat
     about = about or len({arm_of(key.condition) for key in keys}) > 1
     decided = None if re.search(r"\bwhether\b|\?\s*$", said) else _DECIDED.search(said)
     told = decided or ((about or paired) and not _OPEN.search(said))
-    if CITE in sentence or "no part of the study" in said or not told:
+    if CITE in sentence or not told:
         return ""
     said = _PURPOSE.sub("", said)
     outcome = bool(keys) or bool(metrics.search(said) or _OUTCOME.search(said))

@@ -49,7 +49,8 @@ class Evidence:
     `names` are titles from the data plan (datasets, arms, levels); one without a letter in it is ignored, since it
     would let any number pass. `verdicts` has the clauses of `\\verdict`, `found` the verdicts behind them; `plan` and
     `facts` say what things are called: without them comparisons in words are not seen. `appendix` has the figures that
-    the program places there, `tabled`, for each table, the claims that it prints.
+    the program places there, `tabled`, for each table, the claims that it prints, `statements` the
+    sentences that the program itself writes: they may stand as they are.
     """
 
     results: Mapping[str, PrintedValue]
@@ -66,6 +67,7 @@ class Evidence:
     plan: DataPlan | None = None
     facts: tuple[DatasetFacts, ...] = ()
     tabled: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    statements: tuple[str, ...] = ()
 
     def value(self, use: Use) -> PrintedValue | None:
         """What a macro prints; None where the record has no such key."""

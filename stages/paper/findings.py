@@ -126,7 +126,10 @@ SENTENCES, NUMBERS = 6, 4
 
 
 def of_abstract(abstract: str, evidence: Evidence) -> tuple[str, ...]:
-    """Complaints on an abstract that is longer, or prints more numbers, than a reader keeps."""
+    """Complaints on an abstract that is longer, or prints more numbers, than a reader keeps; but for what the program
+    itself says in it."""
+    for statement in evidence.statements:
+        abstract = abstract.replace(statement, "")
     count = sum(1 for _ in sentences(scan(abstract)))
     def value(use: Use) -> str:
         found = evidence.value(use)

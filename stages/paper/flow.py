@@ -5,7 +5,8 @@
     cite           works that the text still needs, verified                         citations.py
     reflect        look at the PDF's figures -> edits -> the next version, in rounds figure_review.py, reflection.py
     scope          every text against the verdicts, a round each                     scope.py
-    release        the best version, cut to its verdicts: released or left a DRAFT   this module, disclosure.py
+    release        the best version, with all that it owes, cut to its verdicts and to
+                   its pages: released or left a DRAFT                               this module, disclosure.py
 
 Each version is assessed as a whole (versions.py): the draft's source is checked (review.evidence), its sources with
 results.tex are made (sources.py, from material.py), typeset, and the PDF is checked (typeset.py).
@@ -23,7 +24,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from models.client import ModelClient
 from models.roles.role import AnyRole
 from models.roles.writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, WriteInputs
-from record.events.papers import Released
+from record.events.papers import Drafted, Released
 from record.folder import sha256, write_file
 from record.manifest import manifest
 from record.nouns.nodes import Phase
@@ -34,8 +35,9 @@ from stages.paper.disclosure import disclosure, file_of
 from stages.paper.figures import draw_figures
 from stages.paper.findings import of_abstract
 from stages.paper.material import write_inputs
-from stages.paper.outline import checked, groups, section_inputs, taken, with_rungs
-from stages.paper.reflection import reflect
+from stages.paper.obligations import left_out, with_owed
+from stages.paper.outline import checked, groups, section_inputs, taken
+from stages.paper.reflection import lighter, reflect
 from stages.paper.scope import review_scope, too_much, without_claims
 from stages.paper.versions import assess_draft, best_of, drafted, material_of, reasons_against
 from stages.settings import OUTLINES
@@ -82,6 +84,7 @@ async def write(bench: Bench) -> None:
             abstract = answer.abstract if answer is not None and answer.abstract else abstract
         if not bench.state.drafts:
             draft = Draft(title=outline.title, abstract=abstract, sections=sections, captions=captions)
+            draft = with_owed(draft, inputs.statements, material.evidence.tabled)
             bench.recorder.append(await drafted(bench, draft, number=0))
 
     await do_work(bench, bench.state.paper_task("write"), work)
@@ -103,17 +106,19 @@ async def _outlined(client: ModelClient, inputs: WriteInputs) -> PaperOutline:
 
 
 async def release(bench: Bench) -> None:
-    """Build the best draft for the last time: released when nothing is untied, else a watermarked DRAFT."""
+    """Build the best draft for the last time: released when nothing is untied or left out, else a watermarked DRAFT."""
 
     async def work(_: ModelClient) -> None:
-        await _tell_of_rungs(bench)
+        await _tell(bench)
+        await _fit(bench)
         await review_scope(bench, best_of(bench.state.drafts))
         left = await _cut(bench)
         material, best, folder = material_of(bench), best_of(bench.state.drafts), bench.folder
         found = await assess_draft(bench, material, best.draft, "final", whole=True)
-        reasons = (*reasons_against(found), *left)
+        reasons = (*reasons_against(found), *left_out(
+            best.draft, write_inputs(material).statements, material.evidence.tabled), *left)
         if reasons:
-            found = await assess_draft(bench, material, best.draft, "final", refused=True, whole=True)
+            found = await assess_draft(bench, material, best.draft, "final", refused=reasons, whole=True)
         final = folder.paper / "rounds" / "final"
         (folder.paper / "paper.pdf").unlink(missing_ok=True)
         for path in sorted(final.rglob("*"), key=lambda path: path.suffix == ".pdf"):  # the PDF last
@@ -135,28 +140,42 @@ async def release(bench: Bench) -> None:
     await do_work(bench, bench.state.paper_task("release"), work)
 
 
-async def _tell_of_rungs(bench: Bench) -> None:
-    """Record a version whose abstract says what the writer left out: that a rung of the ladder beats every arm."""
-    before = bench.state.drafts
-    best = best_of(before)
-    draft = with_rungs(best.draft, write_inputs(material_of(bench)).statements)
+async def _tell(bench: Bench) -> None:
+    """Record a version that says what the best one owes and leaves out, where that leaves anything out."""
+    material, best = material_of(bench), best_of(bench.state.drafts)
+    draft = with_owed(best.draft, write_inputs(material).statements, material.evidence.tabled)
     if draft != best.draft:
-        made = await drafted(bench, draft, number=max(one.round for one in before) + 1)
-        bench.recorder.append(made.model_copy(update={
-            "done": best.done, "edits": ("abstract: what the ladder shows, by the program",)}))
+        await _edited(bench, draft, *(f"{line}, by the program" for line in best.left_out))
+
+
+async def _fit(bench: Bench) -> None:
+    """Record versions with a figure less in the text each, while the best one is too long and has one to spare."""
+    material = material_of(bench)
+    while (best := best_of(bench.state.drafts)).over > 0 and (found := lighter(best.draft, material.figures)):
+        made = await _edited(bench, found.draft, *(
+            f"{line}, by the program, since the text is too long" for line in found.made))
+        if best_of(bench.state.drafts) is not made:
+            return
+
+
+async def _edited(bench: Bench, draft: Draft, *edits: str) -> Drafted:
+    """Record an edit by the program of the best version."""
+    before = bench.state.drafts
+    made = await drafted(bench, draft, number=max(one.round for one in before) + 1)
+    made = made.model_copy(update={"done": best_of(before).done, "edits": edits})
+    bench.recorder.append(made)
+    return made
 
 
 async def _cut(bench: Bench) -> tuple[str, ...]:
     """Record a version without the sentences that no verdict bears out, where there are any; what still claims too much
     in it, a line each."""
-    before, material = bench.state.drafts, material_of(bench)
-    best = best_of(before)
+    material, best = material_of(bench), best_of(bench.state.drafts)
     scoped = bench.state.scoped.get(best.round)
     findings = scoped.findings if scoped is not None else ()
     draft, cuts = without_claims(best.draft, findings, material.evidence)
     if cuts:
-        made = await drafted(bench, draft, number=max(one.round for one in before) + 1)
-        bench.recorder.append(made.model_copy(update={"done": best.done, "edits": cuts}))
+        await _edited(bench, draft, *cuts)
     return too_much(best_of(bench.state.drafts).draft, findings, material.evidence)
 
 

@@ -40,7 +40,8 @@ from stages.paper.appendix import appendix, disclosures, supplement
 from stages.paper.citations import library_of, reference
 from stages.paper.decided import OURS
 from stages.paper.latex import escape
-from stages.paper.outline import of_rungs, to_report
+from stages.paper.obligations import of_rungs, owed
+from stages.paper.outline import to_report
 from stages.paper.registered import page_one, table_of
 from stages.paper.sheets import files, sheets
 from stages.paper.sources import AUTHORS, FigureFile, PaperParts, Table
@@ -152,7 +153,8 @@ class Material:
             comparisons=self.comparisons, plan=plan, facts=facts,
             verdicts=self.clauses, found={**{one.key: one.verdict for one in self.decisions},
                                           **{one.key: one.called for one in self.claims.differences}},
-            tabled={table.name: claims_in(table.tabular) for table in self.tables})
+            tabled={table.name: claims_in(table.tabular) for table in self.tables},
+            statements=tuple(one.text for one in of_rungs(self.state)))
 
 
 def write_inputs(material: Material) -> WriteInputs:
@@ -179,10 +181,12 @@ def write_inputs(material: Material) -> WriteInputs:
         references=tuple(map(reference, material.library)), literals=LITERALS,
         page_limit=material.template.page_limit, context=lines_of(state.context), winner_plan=best.plan,
         winner_code=code_of(read_source(material.folder.source(best.id))), disclosures=sentences,
-        statements=(*of_rungs(state), *to_report(plan, decided, comparisons, sentences)))
+        statements=(*owed(state, material.claims.differences), *to_report(plan, decided, comparisons, sentences)))
 
 
-def parts_for(material: Material, draft: Draft, *, refused: bool = False, whole: bool = False) -> PaperParts:
+def parts_for(
+    material: Material, draft: Draft, *, refused: Sequence[str] = (), whole: bool = False,
+) -> PaperParts:
     """A draft with all that it may lean on, ready to be checked and typeset; `whole` with what lies beside the paper.
 
     A figure that is not meant for the main text, and not placed there, stands in the appendix if the text refers to it,
@@ -200,7 +204,7 @@ def parts_for(material: Material, draft: Draft, *, refused: bool = False, whole:
     described = {one.name: escape(one.description) for one in material.figures if one.name in (*beside, *OURS)}
     used = {without_form(use.key) for text in draft.texts for use in uses(text)}
     return PaperParts(
-        draft=draft.model_copy(update={"captions": described | draft.captions}), refused=refused,
+        draft=draft.model_copy(update={"captions": described | draft.captions}), refused=tuple(refused),
         tables=material.tables, library=material.library, notice=material.notice,
         registered=page_one(state), figures=figures, logged={one.grade for one in claims} == {"logged"},
         appendix=appendix(state, claims, isolation=material.isolation, figures=in_appendix, used=used,

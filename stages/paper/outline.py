@@ -4,7 +4,7 @@ sections see.
 To be reported is what came of every hypothesis, good or bad (of a plan without any, every outcome of the primary
 comparison), and what a reader must learn of the run. Checked is that all of it is planned somewhere, that all an
 outline names exists, and that every figure, the main table and that of hypotheses have their one place and no other
-table has two. The supplement prints what no table does. The reflector learns of a draft that leaves out a verdict.
+table has two. The supplement prints what no table does. What of it a draft must not leave out: `obligations`.
 
 What it does not guarantee: that an outline makes a good paper, or that the sentences say it well.
 """
@@ -24,12 +24,9 @@ from models.roles.writing import (
     SectionInputs,
     WriteInputs,
 )
-from record.fold.state import RunState
-from record.ladder import RUNGS, beaten_by
 from record.nouns.data import DataPlan, arm_of, level_of
-from record.nouns.papers import Draft, Section
-from record.typeset import ClaimKey, uses, without_form
-from stages.paper.latex import recorded, words
+from record.nouns.papers import Section
+from record.typeset import without_form
 
 TAKEN = ("abstract", "title")
 """What a section may not be called: edits name the parts of a draft by these."""
@@ -172,9 +169,10 @@ def taken(asked: Sequence[str], answered: Sequence[Section]) -> tuple[Section, .
 def to_report(plan: DataPlan, decided: Sequence[Decided], comparisons: Sequence[Comparison],
               disclosures: Iterable[str]) -> tuple[RequiredStatement, ...]:
     """What has to be reported, what was registered first."""
-    told = [RequiredStatement(id=one.key.replace("/", "-"), keys=(one.key,), abstract=one.confirmatory, text=(
-        f"{one.statement} {one.verdict.capitalize()}{'' if one.confirmatory else ', exploratory'}: "
-        f"\\verdict{{{one.key}}}")) for one in decided]
+    told = [RequiredStatement(
+        id=one.key.replace("/", "-"), keys=(one.key,), abstract=one.confirmatory, owed="verdict", text=(
+            f"{one.statement} {one.verdict.capitalize()}{'' if one.confirmatory else ', exploratory'}: "
+            f"\\verdict{{{one.key}}}")) for one in decided]
     places: dict[tuple[str, str, str], list[Comparison]] = {}
     for one in comparisons if not decided else ():
         if one.metric == plan.primary.name and _is_method(plan, arm_of(one.subject)):
@@ -191,22 +189,6 @@ def is_disclosure(one: RequiredStatement) -> bool:
     return not one.keys and not one.abstract
 
 
-def unreported(draft: Draft, inputs: WriteInputs) -> Iterator[str]:
-    """Complaints on hypotheses that abstract or sections leave out, and on rungs of the ladder that beat every arm and
-    of which the abstract prints none."""
-    for item in untold(draft, inputs.statements):
-        yield f"the abstract prints no value of {item.id}, which it has to tell: {item.text}"
-    told = {where: {without_form(use.key) for use in uses(text) if use.macro == "verdict"} for where, text in (
-        ("the abstract", draft.abstract), ("no section", "\n".join(section.body for section in draft.sections)))}
-    for item in inputs.statements:
-        if item.id.startswith("hypothesis-"):
-            macro = f"\\verdict{{{item.keys[0]}}}"
-            if item.abstract and told["the abstract"].isdisjoint(item.keys):
-                yield f"the abstract does not tell {item.id}: say it with {macro}"
-            if told["no section"].isdisjoint(item.keys):
-                yield f"no section tells {item.id}: say it in the results with {macro}"
-
-
 def _item(found: Sequence[Comparison], name: str) -> RequiredStatement:
     """The outcome of one pair of arms on one dataset, level by level."""
     first = found[0]
@@ -217,33 +199,3 @@ def _item(found: Sequence[Comparison], name: str) -> RequiredStatement:
 
 def _is_method(plan: DataPlan, arm: str) -> bool:
     return any(one.name == arm and one.role == "method" for one in plan.arms)
-
-
-# --- what the program's own ladder says of a study --------------------------------------------------------------------
-
-
-ID = "ladder-"
-"""What the ids of these statements begin with."""
-
-
-def of_rungs(state: RunState) -> tuple[RequiredStatement, ...]:
-    """A sentence for each dataset on which a rung beats every arm, with the macro that prints its value."""
-    assert state.data_plan is not None
-    metric = state.data_plan.primary
-    titles = {one.name: one.title or one.name for one in state.datasets}
-    return tuple(RequiredStatement(id=f"{ID}{one.dataset}", keys=(one.rung.key,), abstract=True, text=(
-        f"On {recorded(titles.get(one.dataset, one.dataset))}, the {RUNGS[one.rung.arm]}, which is no part of the "
-        f"study, is ahead of every arm of it, each at its best level ({recorded(metric.title or words(metric.name))}: "
-        f"\\result{{{one.rung.key}.mean}}).")) for one in beaten_by(state))
-
-
-def untold(draft: Draft, statements: Sequence[RequiredStatement]) -> tuple[RequiredStatement, ...]:
-    """Those of these statements of which the abstract prints no value."""
-    told = {key.claim for use in uses(draft.abstract) if (key := ClaimKey.parse(use.key)) is not None}
-    return tuple(one for one in statements if one.id.startswith(ID) and told.isdisjoint(one.keys))
-
-
-def with_rungs(draft: Draft, statements: Sequence[RequiredStatement]) -> Draft:
-    """The draft with the sentences that its abstract lacks: what a writer leaves out, the program says."""
-    lacking = [one.text for one in untold(draft, statements)]
-    return draft.model_copy(update={"abstract": " ".join((draft.abstract.rstrip(), *lacking))}) if lacking else draft

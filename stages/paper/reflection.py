@@ -18,12 +18,14 @@ from models.errors import BudgetSpent
 from models.roles import REFLECT
 from models.roles.revising import ReflectInputs, Reflection, Round, SectionEdit, TextEdit
 from record.events.papers import Drafted
+from record.nouns.figures import FinalFigure
 from record.nouns.papers import Draft, Section
 from record.typeset import without_form
 from review.evidence import used_keys
 from review.evidence.allowed import CITES
 from stages.bench import Bench, do_work
 from stages.paper.citations import of_this_version
+from stages.paper.decided import OURS
 from stages.paper.figure_review import review_paper_figures
 from stages.paper.findings import lengths
 from stages.paper.material import write_inputs
@@ -92,7 +94,8 @@ def reflect_inputs(bench: Bench, before: Sequence[Drafted], k: int, *, news: tup
     supports = tuple(support for one in of_this_version(bench.state)[1] for support in one.supports)
     violations = (*base.violations, *too_much(draft, scoped.findings if scoped else (), material.evidence))
     # Of the record it needs what the paper is about, and what the draft or a finding about it names.
-    text = "\n".join((*draft.texts, *violations, *base.complaints, *news,
+    complaints = (*base.left_out, *base.complaints)
+    text = "\n".join((*draft.texts, *violations, *complaints, *news,
                       *(key for s in inputs.statements for key in s.keys)))
     cited = {*used_keys(draft.texts, CITES), *(one.key for one in supports)}
     return ReflectInputs(
@@ -100,7 +103,7 @@ def reflect_inputs(bench: Bench, before: Sequence[Drafted], k: int, *, news: tup
         draft=draft, pages=base.pages, over=base.over,
         results=tuple(line for line in inputs.results if line.listed or without_form(line.key) in text),
         comparisons=tuple(one for one in inputs.comparisons if one.listed or one.key in text),
-        violations=violations, complaints=(*base.complaints, *misread(scoped, material.decisions)),
+        violations=violations, complaints=(*complaints, *misread(scoped, material.decisions)),
         compile_findings=tuple(one.text for one in base.findings if one.by_edit),
         lengths=lengths(draft, base.pages),
         figure_reviews=bench.state.figures.reviews if bench.state.figures else (),
@@ -123,7 +126,8 @@ def _is_over(drafts: Sequence[Drafted], *, done: bool) -> bool:
         return True
     last = drafts[-1]
     open_ = [one for one in last.findings if one.by_edit]
-    return done and last is best_of(drafts) and not (last.violations or open_ or last.complaints or last.refused)
+    return done and last is best_of(drafts) and not (
+        last.violations or open_ or last.left_out or last.complaints or last.refused)
 
 
 def _outcome(before: Sequence[Drafted], one: Drafted) -> str:
@@ -134,9 +138,11 @@ def _outcome(before: Sequence[Drafted], one: Drafted) -> str:
         return "kept"
     counts = (("violations", len(base.violations), len(one.violations)),
               ("findings", len(base.findings), len(one.findings)),
-              ("complaints", len(base.complaints), len(one.complaints)), ("pages too many", base.over, one.over))
+              ("complaints", len(base.complaints), len(one.complaints)), ("pages too many", base.over, one.over),
+              ("things left out", len(base.left_out), len(one.left_out)))
     worse = ", ".join(f"{name} {first:g} -> {second:g}" for name, first, second in counts if second > first)
-    known, faults = ((*each.violations, *(finding.text for finding in each.findings), *each.complaints)
+    known, faults = ((*each.violations, *each.left_out, *(finding.text for finding in each.findings),
+                     *each.complaints)
                      for each in (base, one))
     more = [line for line in faults if line not in known]
     return f"taken back, since it made the draft worse: {worse or 'what stops a release'}; {'; '.join(more[:3])}"
@@ -196,6 +202,16 @@ def edited(draft: Draft, answer: Reflection, *, figures: Collection[str], rewrit
         "sections": tuple(Section(title=one.title, body=texts[one.title]) for one in draft.sections),
         "captions": captions, "placements": placements})
     return found
+
+
+def lighter(draft: Draft, figures: Sequence[FinalFigure]) -> Edited | None:
+    """The draft with the last figure that its text can spare in the appendix; None where it has none: the figure of
+    what was decided stays."""
+    placed = used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
+    spared = [name for name in placed if name in {one.name for one in figures} - OURS]
+    if not spared:
+        return None
+    return edited(draft, Reflection(done=False, placements={spared[-1]: "appendix"}), figures=spared)
 
 
 def _against_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collection[str]) -> str:

@@ -58,7 +58,7 @@ async def try_out(template: Template) -> None:
         if built.pages is None:
             _refuse(template, r"does not say where the main text ends: its skeleton wants \maintextends after the "
                               "last section")
-        stamped = sources(replace(parts, refused=True), template).files["paper.tex"]
+        stamped = sources(replace(parts, refused=("a sample",)), template).files["paper.tex"]
         if r"\draftwatermark{" not in stamped:
             _refuse(template, r"does not mark a refused paper: its skeleton wants <% if draft %>\draftwatermark{DRAFT}"
                               "<% endif %>")

@@ -70,8 +70,10 @@ async def _scope(client: ModelClient, material: Material, number: int, every: Ma
         then="the draft is not held against the scope of its verdicts")
     if answer is None:
         return Scoped(round=number, why="the model gave no usable answer")
+    ours = [_flat(plain(text, material.evidence)) for text in material.evidence.statements]
     return Scoped(round=number, findings=tuple(
-        one for one in answer.findings if any(_flat(one.quote) in _flat(text) for text in texts.values())))
+        one for one in answer.findings if any(_flat(one.quote) in _flat(text) for text in texts.values())
+        and not any(_flat(one.quote) in text for text in ours)))
 
 
 async def _read(client: ModelClient, material: Material, texts: Mapping[str, str]) -> Reading | None:
@@ -138,6 +140,8 @@ def _without(text: str, findings: Sequence[ScopeFinding], evidence: Evidence) ->
               if _overlap(_flat(one.quote), _flat(plain(text[slice(*span)], evidence)))}
     gone: list[str] = []
     for start, end in sorted(spans, reverse=True):
+        if _flat(text[start:end]) in evidence.statements:
+            continue
         after = re.sub(r"\\item\s*(?=\\item|\\end)", "", text[:start] + text[end:])
         after = re.sub(r" {2,}", " ", re.sub(r"\n[ \t]*(?:\n[ \t]*)+", "\n\n", after)).strip()
         if after and len(scan(after).problems) <= len(scanned.problems):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -17,13 +17,15 @@ from record.nouns.papers import Draft, PaperFinding, Section
 from review.evidence import Evidence, allowed, used_keys
 from review.evidence.scan import scan
 from stages.paper.citations import bibliography
-from stages.paper.latex import Characters, aligned, escape, recorded, tex_environment
+from stages.paper.latex import Characters, aligned, escape, recorded, short, tex_environment
 from stages.paper.template import Template, TemplateError
 
 AUTHORS = "scientist, a program"
 LOGGED = "Grade of all values: logged."
 """What captions say where no value was computed by the program."""
 SUPPLEMENT = "supplement.tex"
+MOST_REASONS = 3
+"""Against a release, beside untied text, that page one names."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,8 @@ class PaperParts:
     """A draft with all that it leans on.
 
     `appendix`, `supplement` (a document of its own) and `registered`, a block of page one, are generated TeX; `data`
-    are the files beside the supplement. `notice` and `authors` are plain text and are escaped. `refused` stamps the
-    pages, `logged` says in every caption who computed the values.
+    are the files beside the supplement. `notice` and `authors` are plain text and are escaped. `refused` has
+    the reasons against its release, which stamp the pages, `logged` says in every caption who computed the values.
     """
 
     draft: Draft
@@ -65,7 +67,7 @@ class PaperParts:
     notice: str = ""
     registered: str = ""
     authors: str = AUTHORS
-    refused: bool = False
+    refused: tuple[str, ...] = ()
     logged: bool = False
 
 
@@ -101,7 +103,7 @@ def sources(parts: PaperParts, template: Template) -> Sources:
     values = {use: parts.evidence.value(use) for use in used}
     files = {
         "paper.tex": body, "floats.tex": floats + "\n",
-        "results.tex": characters.fit(typeset.render(values, untied=parts.refused)),
+        "results.tex": characters.fit(typeset.render(values, untied=bool(parts.refused))),
         **{name: path.read_text(encoding="utf-8") for name, path in template.styles.items()},
         **{name: text for name, text in beside.items() if text}, **parts.data,
     }
@@ -125,21 +127,28 @@ def _skeleton(parts: PaperParts, template: Template) -> str:
     notice = [recorded(one) for one in parts.notice.split("\n\n") if one.strip()]
     notice += [parts.registered] * bool(parts.registered)
     if parts.refused:
-        notice.insert(0, r"\textbf{DRAFT, not released.} The check of evidence refused this paper: something in it is "
-                         "not tied to the record.")
+        notice.insert(0, rf"\textbf{{DRAFT, not released.}} {_why(parts.refused)}")
     # A reader who gets a page alone learns that it was refused.
-    running = r"\textbf{DRAFT, not released} \quad " * parts.refused + f"Written by {recorded(parts.authors)}"
+    running = r"\textbf{DRAFT, not released} \quad " * bool(parts.refused) + f"Written by {recorded(parts.authors)}"
     try:
         skeleton = tex_environment(FileSystemLoader(template.folder)).get_template(template.skeleton)
         return skeleton.render(  # docs/templates.md lists these
-            title=draft.title, abstract=draft.abstract.strip(), authors=recorded(parts.authors), draft=parts.refused,
-            notice="\\par\n".join(notice), running=running, appendix=bool(parts.appendix),
+            title=draft.title, abstract=draft.abstract.strip(), authors=recorded(parts.authors),
+            draft=bool(parts.refused), notice="\\par\n".join(notice), running=running, appendix=bool(parts.appendix),
             bibliography=bool(used_keys(draft.texts, allowed.CITES)),
             sections=[{"title": one.title, "body": one.body.strip()} for one in draft.sections])
     except SkeletonError as error:
         line = f", line {error.lineno}" if isinstance(error, TemplateSyntaxError) else ""
         raise TemplateError(f"the skeleton {str(template.folder / template.skeleton)!r}{line}: {error.message}"
                             ) from error
+
+
+def _why(reasons: Sequence[str]) -> str:
+    """Why a paper is not released, in a few sentences: that the check of evidence refused it where that is so."""
+    untied = any(one.startswith("[") for one in reasons)
+    others = [one.partition(": ")[0] for one in reasons if not one.startswith("[")]
+    told = ["The check of evidence refused this paper: something in it is not tied to the record."] * untied
+    return recorded(" ".join((*told, *(f"{short(one[:1].upper() + one[1:], 160)}." for one in others[:MOST_REASONS]))))
 
 
 def _piece(text: str, *, inline: bool = False) -> str:

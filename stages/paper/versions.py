@@ -11,7 +11,7 @@ from record.nouns.papers import Draft
 from stages.bench import Bench
 from stages.paper.findings import of_abstract, too_thin
 from stages.paper.material import Material, parts_for, write_inputs
-from stages.paper.outline import unreported
+from stages.paper.obligations import left_out
 from stages.paper.typeset import Assessment, assess
 
 
@@ -30,24 +30,24 @@ async def drafted(bench: Bench, draft: Draft, *, number: int) -> Drafted:
     return Drafted(
         round=number, draft=draft, pages=found.pages, findings=found.findings,
         over=round(max(0.0, (found.filled or 0.0) - limit), 2),
+        left_out=left_out(draft, inputs.statements, material.evidence.tabled),
         violations=tuple(str(violation) for violation in found.violations),
         untied=dict(Counter(violation.where for violation in found.violations)),
         complaints=(*(f"section {one.title!r} is empty: write it" for one in draft.sections if not one.body.strip()),
-                    *too_thin(found.filled, limit), *of_abstract(draft.abstract, material.evidence),
-                    *unreported(draft, inputs)))
+                    *too_thin(found.filled, limit), *of_abstract(draft.abstract, material.evidence)))
 
 
 async def assess_draft(
-    bench: Bench, material: Material, draft: Draft, folder: str, *, refused: bool = False, whole: bool = False,
+    bench: Bench, material: Material, draft: Draft, folder: str, *, refused: Sequence[str] = (), whole: bool = False,
 ) -> Assessment:
-    """A draft checked and built into that folder of the paper's rounds; `refused` stamps it as a DRAFT, `whole` makes
-    the supplement, too."""
+    """A draft checked and built into that folder of the paper's rounds; for the reasons in `refused` it is stamped as a
+    DRAFT, `whole` makes the supplement, too."""
     return await assess(parts_for(material, draft, refused=refused, whole=whole), material.template,
                         bench.folder.paper / "rounds" / folder, timeout=bench.paper.timeout)
 
 
 def best_of(drafts: Sequence[Drafted]) -> Drafted:
-    """The version to release: least untied, then least to fix; of equals the latest."""
+    """The version to release: least untied or left out, then least to fix; of equals the latest."""
     return min(reversed(counted(drafts)), key=rank)
 
 
@@ -58,7 +58,7 @@ def counted(drafts: Sequence[Drafted]) -> Sequence[Drafted]:
 
 def rank(one: Drafted) -> tuple[float, ...]:
     """What is wrong with a version, what weighs most first: less is better."""
-    return (len(one.violations), sum(finding.blocks for finding in one.findings), one.over,
+    return (len(one.violations) + len(one.left_out), sum(finding.blocks for finding in one.findings), one.over,
             len(one.findings) + len(one.complaints))
 
 

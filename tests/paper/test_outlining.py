@@ -11,16 +11,10 @@ from hypothesis import strategies as st
 from models.offline.writing import outlined
 from models.roles.writing import Decided, OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, WriteInputs
 from record.nouns.figures import FinalFigure
-from record.nouns.papers import Section
+from record.nouns.papers import Draft, Section
 from stages.paper.findings import lengths, too_thin
-from stages.paper.outline import (
-    checked,
-    groups,
-    section_inputs,
-    taken,
-    to_report,
-    unreported,
-)
+from stages.paper.obligations import left_out, with_owed
+from stages.paper.outline import checked, groups, section_inputs, taken, to_report
 from tests.models.offline.inputs import Verdict, write_inputs
 from tests.paper.synthetic import DRAFT
 
@@ -154,16 +148,22 @@ def test_without_comparisons_that_is_told() -> None:
     assert [one.id for one in told] == ["hypothesis", "told-1"] and "no paired comparison" in told[0].text
 
 
-def test_a_hypothesis_that_is_told_nowhere_is_a_complaint() -> None:
-    inputs = INPUTS.model_copy(update={"statements": to_report(INPUTS.data_plan, DECIDED, (), ())})
+def test_a_hypothesis_that_is_told_nowhere_is_left_out_and_the_program_tells_it() -> None:
+    statements = to_report(INPUTS.data_plan, DECIDED, (), ())
+
+    def draft(abstract: str, body: str) -> Draft:
+        return DRAFT.model_copy(update={"abstract": abstract, "sections": (Section(title="Results", body=body),)})
 
     def found(abstract: str, body: str) -> tuple[str, ...]:
-        return tuple(unreported(DRAFT.model_copy(update={
-            "abstract": abstract, "sections": (Section(title="Results", body=body),)}), inputs))
+        return left_out(draft(abstract, body), statements, {})
 
     first, second = (rf"We find that \verdict{{{one.key}}}." for one in DECIDED)
     assert len(found("", "")) == 3 and "\\verdict{hypothesis/calmer}" in found("", "")[0]
     assert found(first, first + second) == () and len(found(first, second)) == 1
+    told = with_owed(draft("It is so.", "As follows."), statements, {})
+    assert left_out(told, statements, {}) == () and told == with_owed(told, statements, {})
+    assert told.abstract == r"It is so. We find that \verdict{hypothesis/calmer.short}."
+    assert told.sections[0].body == f"As follows.\n\n{first} {second}"
 
 
 # --- length -----------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from record.nouns.papers import Section
 from review.evidence import check_pdf, tex
 from review.evidence.pdf import pdf_text
 from stages.paper.appendix import appendix
+from stages.paper.sources import sources
 from stages.paper.template import TemplateError, load
 from stages.paper.typeset import assess, build
 from tests.paper import synthetic
@@ -46,13 +47,25 @@ async def test_a_good_draft_becomes_a_clean_paper(workshop: Printed):
     assert sorted(path.name for path in folder.parent.iterdir() if path.name.startswith(".")) == []
 
 
+def test_page_one_says_why_a_paper_is_refused(tmp_path: Path) -> None:
+    def told(*reasons: str) -> str:
+        return sources(replace(synthetic.bare(tmp_path, "It is."), refused=reasons), TEMPLATE).files["paper.tex"]
+
+    evidence = "The check of evidence refused this paper"
+    length = told("the main text takes 5 pages, the limit is 4: shorten it by about 0.5 pages")
+    assert r"The main text takes \rec{5} pages, the limit is \rec{4.}" in length and evidence not in length
+    left_out = "the abstract does not tell ladder-wine: say there, as it stands: On wine."
+    assert "The abstract does not tell ladder-wine." in told(left_out) and evidence not in told(left_out)
+    assert evidence in told("[number] page 1: '5': typed") and "DRAFT" not in told()
+
+
 @needs_tex
 async def test_a_refused_paper_is_stamped_on_every_page_and_still_readable(tmp_path: Path):
     long = "\n\n".join(["A plain sentence about nothing in particular. " * 30] * 8)
     parts = synthetic.bare(tmp_path, "It is \\input{/etc/hostname} 0.97 \\par x")
     more = (Section(title="Untied", body="It is \\result{no/such.key}."), Section(title="Long", body=long))
     sections = (*parts.draft.sections, *more)
-    parts = replace(parts, refused=True, draft=parts.draft.model_copy(update={"sections": sections}))
+    parts = replace(parts, refused=("[number] results: typed",), draft=parts.draft.model_copy(update={"sections": sections}))
     found = await assess(parts, TEMPLATE, tmp_path / "paper")
 
     assert found.pdf is not None and not found.clean

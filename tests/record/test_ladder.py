@@ -32,7 +32,7 @@ from review.evidence import check_draft
 from search.ladder import drawn, rung
 from search.tree import View
 from stages.paper.material import claims_of
-from stages.paper.outline import of_rungs, untold, with_rungs
+from stages.paper.obligations import left_out, of_rungs, with_owed
 from stages.paper.tables import tables
 from tests.paper.synthetic import DRAFT, PLAN, events, evidence, state
 
@@ -123,10 +123,11 @@ def test_a_rung_that_beats_every_arm_at_its_best_level_is_told_in_the_abstract(r
     assert beaten_by(just) == () == of_rungs(just), "not better than the best level of the best arm"
     told = of_rungs(run)
     assert [one.id for one in told] == ["ladder-digits"] and told[0].abstract
-    draft = with_rungs(DRAFT, told)
-    assert untold(DRAFT, told) == told and untold(draft, told) == () and with_rungs(draft, told) == draft
+    draft = with_owed(DRAFT, told, {})
+    assert len(left_out(DRAFT, told, {})) == 1 and left_out(draft, told, {}) == ()
+    assert with_owed(draft, told, {}) == draft
     assert draft.abstract.startswith(DRAFT.abstract.rstrip()) and "off-the-shelf reference" in draft.abstract
-    base = evidence(run)
+    base = replace(evidence(run), statements=tuple(one.text for one in told))
     known = dict(base.results) | {
         use.key: value_of(0.001, 3) for use in uses(draft.abstract) if use.key not in base.results}
     assert check_draft(draft, replace(base, results=known)) == check_draft(DRAFT, base), "it leans on the record"

@@ -1,0 +1,76 @@
+"""What a paper is obliged to say: the binder takes it whatever things are called, and no draft without it is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from record.fold.state import RunState
+from record.folder import RunFolder
+from record.nouns.hypotheses import Effect, Hypothesis
+from record.nouns.papers import Draft, Section
+from review.evidence import check_draft
+from stages.paper.material import Material, write_inputs
+from stages.paper.obligations import left_out, with_owed
+from stages.paper.typeset import assess
+from stages.settings import PaperSettings
+from tests.paper import synthetic
+from tests.record.test_ladder import laddered
+
+TITLES = ("CIFAR-10", "ImageNet-1k", "Two Moons", "one hundred of 8 x 8 pixels", "99.9 percent", "50% & more_of #1",
+          r"\input{/etc/hostname}", r"$\alpha$ and $\beta$", "a^2~b", "}{", "%", "Größe 漢字", "٣ digits", "²",
+          "better than the others", "VII", "half of it", "e.g. this. And that!", "(un)balanced [x]")
+CHARACTERS = st.characters(exclude_categories=("Cs",))
+NAMES = st.one_of(st.sampled_from(TITLES), st.text(CHARACTERS, min_size=1, max_size=60))
+DRAFT = Draft(title="A Study", abstract="We ask a question.", sections=(
+    Section(title="Results", body=r"\papertable{main}"), Section(title="Limitations", body="It is small.")))
+
+
+def called(titles: Sequence[str]) -> RunState:
+    """A run in which a reference beats every arm, and everything is called like this."""
+    run = laddered([{"digits": 0.5, "wine": 0.2}], {"digits": 0.0, "wine": 1.0})
+    names = iter(titles)
+    plan = synthetic.PLAN
+    hypothesis = Hypothesis(id="h-1", statement=next(names), reason=next(names), effects=(
+        Effect(estimand="baseline@noise20 - method@noise20", smallest=0.01),), unit="seeds")
+    run.data_plan = plan.model_copy(update={
+        "metrics": tuple(one.model_copy(update={"title": next(names), "unit": next(names)}) for one in plan.metrics),
+        "arms": tuple(one.model_copy(update={"title": next(names)}) for one in plan.arms),
+        "levels": tuple(one.model_copy(update={"title": next(names)}) for one in plan.levels),
+        "factor": next(names), "hypotheses": (hypothesis,)})
+    run.datasets = tuple(one.model_copy(update={"title": next(names)}) for one in run.datasets)
+    return run
+
+
+def material(run: RunState) -> Material:
+    return Material(run, RunFolder(Path("/nowhere")), PaperSettings())
+
+
+@given(st.lists(NAMES, min_size=17, max_size=17))
+def test_the_binder_takes_what_is_owed_whatever_things_are_called(titles: list[str]) -> None:
+    made = material(called(titles))
+    statements, evidence = write_inputs(made).statements, made.evidence
+    assert {one.owed for one in statements} >= {"sentence", "verdict"}
+    draft = with_owed(DRAFT, statements, evidence.tabled)
+    assert len(left_out(DRAFT, statements, evidence.tabled)) >= 3
+    assert left_out(draft, statements, evidence.tabled) == ()
+    assert [str(one) for one in check_draft(draft, evidence)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("titles", [TITLES[:17], tuple(reversed(TITLES))[:17]])
+async def test_what_is_owed_stands_in_the_pdf_whatever_things_are_called(
+    titles: Sequence[str], tmp_path: Path
+) -> None:
+    made = material(called(titles))
+    statements = write_inputs(made).statements
+    draft = with_owed(DRAFT, statements, made.evidence.tabled)
+    parts = replace(synthetic.bare(tmp_path, ""), draft=draft, evidence=made.evidence, tables=made.tables, figures=())
+    found = await assess(parts, made.template, tmp_path / "paper")
+    assert [str(one) for one in found.violations] == [] and found.pdf is not None
