@@ -27,7 +27,7 @@ from record.folder import RunFolder, read_source, sha256, sha256_of_files
 from record.manifest import files_of
 from record.nouns.data import Grade, Measurement
 from record.nouns.nodes import Attempt, Node
-from record.reading import events_in, read_rows
+from record.reading import events_in, of_standing_paper, read_rows
 from review.evidence import check_draft, check_pdf, tex
 from review.evidence.allowed import CITES
 from review.evidence.binder import used_keys
@@ -79,7 +79,7 @@ class AuditReport:
 def audit(run: Path) -> AuditReport:
     """Audit a run. Raises `RecordError` when the folder holds none, `WrongUse` when nothing of it is recorded."""
     rows = read_rows(RunFolder(run).db)
-    events = list(events_in(rows, RunFolder(run).db))
+    events = of_standing_paper(list(events_in(rows, RunFolder(run).db)))
     state = fold(events)
     if state.started is None:
         raise WrongUse(f"{run} was cut off before it began: there is nothing to audit")

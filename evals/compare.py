@@ -16,7 +16,7 @@ from rich.text import Text
 from agent.budget import open_model
 from agent.cli.edge import DONE, FAILED
 from agent.cli.paper_commands import Compare
-from agent.cli.status import state_of
+from agent.cli.status import state_of_paper
 from agent.settings import compose
 from evals.comparison import Entrant, KeyClaim, Pair, Side, Tally, paired, shown, side_of, tally
 from inspector.text import dollars, duration, plain
@@ -80,7 +80,7 @@ def _states(runs: Sequence[Path]) -> dict[str, tuple[RunState, Path]]:
     names = [path.resolve().name for path in runs]
     states: dict[str, tuple[RunState, Path]] = {}
     for path, name in zip(runs, names, strict=True):
-        state = state_of(path)
+        state = state_of_paper(path)
         if state.started is None:
             raise WrongUse(f"{path} was cut off before it began: there is nothing to compare")
         states[name if names.count(name) == 1 else str(path)] = state, path

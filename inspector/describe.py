@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inspector.cells import owed_text
 from inspector.text import clock_time, duration, plain, short
-from inspector.tree import score_of
+from record.claims.node_score import score_of
 from record.events import Event, papers, repository, running, searching
 from record.fold.state import RunState
 from record.nouns.decisions import Compare, Expand, Extend

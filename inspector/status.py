@@ -180,15 +180,17 @@ def status_in(
 ) -> Status:
     """The status of a run whose events are folded already; `latest` is what happened last, `folder` is the run's,
     `cells` are all of its cells, where they are known."""
-    started, ended, assessed, account = state.started, state.ended, state.assessed, account_of(state)
+    started, ended, account = state.started, state.ended, account_of(state)
+    assessed = state.standing.assessed if state.standing is not None else None
     without_seed = seedless(state)
     condition = condition_of(state, process)
+    later = "a later draft was not released: " if ended and ended.exit_code != exit_code_of(state) else ""
     since = max(0.0, now - state.last_at) if condition == "running" and not state.paused else 0.0
     return Status(
         run=run, title=plain(started.idea.title) if started else "", model=plain(started.model) if started else "",
         seed=started.seed if started else None, condition=condition, process=process, phase=state.phase,
-        next=_next(state, run, condition), exit_code=ended.exit_code if ended else None,
-        reason=plain(ended.reason) if ended else "", started=_iso(state.started_at) if started else None,
+        next=_next(state, run, condition), exit_code=exit_code_of(state),
+        reason=f"{later}{plain(ended.reason)}" if ended else "", started=_iso(state.started_at) if started else None,
         last_event=_iso(state.last_at) if state.events else None,
         elapsed=round(state.active_seconds + since, 3), ancestry=branch_points(state),
         paused=paused_text(state, now) if condition == "running" else "",
@@ -207,7 +209,7 @@ def status_in(
         budget=_budget(state), subjects=subjects_in(folder, state) if folder is not None else None,
         plan=state.plan_hash, amendments=len(state.amendments),
         locked=state.lock.n if state.lock is not None else None, decisions=decisions(state),
-        paper=state.released.pdf if state.released else None,
+        paper=state.standing.released.pdf if state.standing else None,
         judgement=assessed.judgement if assessed else None, no_judgement=plain(assessed.why) if assessed else "",
         last_events=tuple(latest))
 
@@ -229,7 +231,16 @@ def condition_of(state: RunState, process: str | None) -> RunCondition:
     """Whether a run is worked on, over, or waits to be resumed."""
     if process is not None:
         return "running"
-    return CONDITIONS.get(state.ended.exit_code, "failed") if state.ended is not None else "interrupted"
+    code = exit_code_of(state)
+    return CONDITIONS.get(code, "failed") if code is not None else "interrupted"
+
+
+def exit_code_of(state: RunState) -> int | None:
+    """The exit code that a run ended with; None before. A later draft that was not released takes nothing back."""
+    if state.ended is None:
+        return None
+    released = state.standing is not None and state.standing.released.released
+    return (3 if state.limited else 0) if state.ended.exit_code == 4 and released else state.ended.exit_code
 
 
 def paused_text(state: RunState, now: float) -> str:

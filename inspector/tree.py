@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from statistics import fmean
 from typing import Any
 
 from inspector.cells import trials_text
 from inspector.text import count, dollars, duration, short
 from record.cells import CellCounts, CellStatus, all_cells, counts_of
 from record.claims.means import seedless, winner
+from record.claims.node_score import score_of
 from record.effort import Account, account_of
 from record.fold.facts import total_of
 from record.fold.state import RunState
-from record.nouns.data import DataPlan, MetricSpec, arm_of
 from record.nouns.decisions import Compare
 from record.nouns.frozen import Frozen
 from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, NodeKind, NodeStatus, StageName, changed, retries
@@ -177,18 +176,6 @@ def node_limit(state: RunState, stage: StageName) -> int | None:
     """How many nodes the search of a stage may make, as the run is set now; None where the record does not say."""
     found = state.setting(f"search.{stage}.nodes")
     return found if isinstance(found, int) else None
-
-
-def score_of(node: Node, plan: DataPlan | None) -> float | None:
-    """The primary metric on the main dataset (validation), mean over the method's conditions, or else over all."""
-    if plan is None or node.kind == "rung":  # reference models, whose mean says nothing
-        return None
-    primary: MetricSpec = plan.primary
-    cells = {one.condition: one.value for one in node.measurements
-             if (one.name, one.dataset, one.split) == (primary.name, plan.datasets[0].name, "validation")}
-    methods = {arm.name for arm in plan.arms if arm.role == "method"}
-    values = [value for condition, value in cells.items() if arm_of(condition) in methods] or list(cells.values())
-    return fmean(values) if values else None
 
 
 def stage_facts(state: RunState, stage: StageName) -> dict[str, Any]:

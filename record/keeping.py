@@ -107,7 +107,7 @@ def _wanted_nodes(state: RunState, reads: Reads) -> set[str]:
 
     Where only what is cited is kept and the paper is out: what the paper rests on, and what that reads.
     """
-    cited = state.setting("keep") == "cited" and state.released is not None and state.released.released
+    cited = state.setting("keep") == "cited" and state.standing is not None and state.standing.released.released
     tops = {winner(state)} if cited else {stage.best for stage in state.stages.values()}
     tops |= {node.id for node in ablations(state)}
     wanted = {node.id for node in state.nodes.values() if node.id in tops or not state.stages[node.stage].settled

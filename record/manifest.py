@@ -42,10 +42,13 @@ def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
     yield from ((folder.drawn / name, digest) for name, digest in drawn.items())
     for added in ([state.library] if state.library is not None else []) + state.works_chosen:
         yield from ((folder.root / name, digest) for name, digest in added.files.items())
-    if state.released is not None:
-        yield from ((folder.paper / name, digest) for name, digest in state.released.files.items()
-                    if Path(name).name not in drawn)
-        yield from ((folder.root / name, digest) for name, digest in state.released.beside.items())
+    known = [] if state.standing is None else [(state.standing.version, state.standing.released)]
+    if state.released is not None and state.released not in [one for _, one in known]:
+        known.append((state.version, state.released))
+    for version, released in known:
+        paper = RunFolder(folder.root, version).paper
+        yield from ((paper / name, digest) for name, digest in released.files.items() if Path(name).name not in drawn)
+        yield from ((folder.root / name, digest) for name, digest in released.beside.items())
     if state.assessed is not None:
         yield from ((folder.root / name, digest) for name, digest in state.assessed.files.items())
 

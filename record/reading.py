@@ -10,7 +10,7 @@ import gc
 import json
 import sqlite3
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from record.errors import ExpectedFailure, WrongUse
 from record.events import EVENT, Event
+from record.events.papers import Released, Rewriting
 from record.events.running import FORMAT
 from record.fold.apply import fold
 from record.fold.state import RunState
@@ -60,6 +61,13 @@ def many_made() -> Generator[None]:
     finally:
         if collects:
             gc.enable()
+
+
+def of_standing_paper(events: Sequence[tuple[Event, float]]) -> Sequence[tuple[Event, float]]:
+    """The events of a run up to the paper that stands: without a later writing that was not released."""
+    released = [at for at, (event, _) in enumerate(events) if isinstance(event, Released) and event.released]
+    again = [at for at, (event, _) in enumerate(events) if isinstance(event, Rewriting)]
+    return events[:next((at for at in again if released and at > released[-1]), len(events))]
 
 
 def read_rows(path: Path, after: int = 0) -> list[Row]:

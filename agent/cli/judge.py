@@ -13,7 +13,7 @@ from agent.cli.edge import DONE, FAILED, say
 from agent.cli.judged import audit_lines, lines, removed_lines
 from agent.cli.paper_commands import Judge
 from agent.cli.shown import answer
-from agent.cli.status import state_of
+from agent.cli.status import state_of_paper
 from agent.settings import compose, override
 from inspector.follow import process_on
 from models.client import ModelClient
@@ -69,7 +69,7 @@ def judge(asked: Judge) -> int:
 
 
 def _judge_run(asked: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -> int:
-    state = state_of(path)
+    state = state_of_paper(path)
     if (process := process_on(path)) is not None:
         raise WrongUse(f"{path} is being worked on by {process}: it judges its paper itself when it is done")
     if state.started is None or state.released is None:

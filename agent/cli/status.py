@@ -33,7 +33,7 @@ from record.events import Event
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.folder import RunFolder
-from record.reading import RecordError, is_run, read_events
+from record.reading import RecordError, is_run, of_standing_paper, read_events
 
 MOST_COMPARED = 24
 MOST_WAITING = 16
@@ -54,6 +54,11 @@ def events_of(path: Path) -> list[tuple[Event, float]]:
 def state_of(path: Path) -> RunState:
     """The state of the run in a folder. Raises `WrongUse` for a path that is none."""
     return fold(events_of(path))
+
+
+def state_of_paper(path: Path) -> RunState:
+    """The state of the run in a folder as its paper stands: a later draft that was not released is left out."""
+    return fold(of_standing_paper(events_of(path)))
 
 
 def status(asked: Status) -> int:

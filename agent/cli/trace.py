@@ -12,7 +12,7 @@ from agent.ablation import LOG as ABLATION
 from agent.cli.edge import DONE, FINDINGS
 from agent.cli.paper_commands import Trace
 from agent.cli.shown import answer, line
-from agent.cli.status import state_of
+from agent.cli.status import state_of_paper
 from agent.code import lines_that_write
 from inspector.provenance import Candidate
 from inspector.provenance import Trace as NumberTrace
@@ -33,7 +33,7 @@ PLACES = 4
 def trace(asked: Trace) -> int:
     if (asked.run / ABLATION).is_file():
         return _in_ablation(asked)
-    state, value = state_of(asked.run), number_of(asked.number)
+    state, value = state_of_paper(asked.run), number_of(asked.number)
     if value is None:
         raise WrongUse(f"{asked.number!r} is not a number: give it as the paper prints it, as 0.873 or -0.021")
     if state.data_plan is None:

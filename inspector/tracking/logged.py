@@ -77,7 +77,7 @@ def run_logged(folder: Path, state: RunState) -> Logged:
     if plan is not None:
         params |= {"primary_metric": plan.primary.name, "higher_is_better": str(plan.primary.higher_is_better),
                    "datasets": ", ".join(dataset.name for dataset in plan.datasets)}
-    paper = state.released.pdf if state.released else None
+    paper = state.standing.released.pdf if state.standing else None
     return Logged(
         id=folder.name, name=short(started.idea.title, 120) if started else folder.name, done=state.ended is not None,
         began=state.started_at, ended=state.last_at, params=params, curves=(),

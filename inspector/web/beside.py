@@ -139,6 +139,6 @@ def _best(runs: Sequence[Watched]) -> list[Chart]:
         for x, at in (("nodes", [*enumerate(rows, 1)]), ("minutes worked", [
                 (judged[row.id].seconds / 60, row) for row in rows if row.id in judged])):
             if points := best_so_far([(float(place), row) for place, row in at], higher=tree.metric.higher_is_better):
-                title = f"best {tree.metric.title} so far, on {tree.metric.dataset}, validation"
+                title = f"best {tree.metric.title} of any node so far, on {tree.metric.dataset}, validation"
                 found.setdefault((title, x), {})[run.name, ""] = points
     return [chart(title, x, "", curves, steps=True) for (title, x), curves in found.items()]

@@ -69,7 +69,9 @@ class PaperPages:
         first = (max(1, min(page, len(sheets))) - 1) // AT_ONCE * AT_ONCE
         parts = [(n + 1, min(n + AT_ONCE, len(sheets))) for n in range(0, len(sheets), AT_ONCE)]
         with run.held:
-            released = run.state.released if version == run.state.version else None
+            standing = run.state.standing
+            released = standing.released if standing is not None and version == standing.version else (
+                run.state.released if version == run.state.version else None)
             newest = run.state.version
         beside = str(Path(_pdf(version)).with_name("supplement.pdf"))
         return self._pages.answer(
@@ -114,7 +116,8 @@ class PaperPages:
         run = self._watched(name)
         if not 0 <= version <= run.state.version:
             raise HTTPException(404, f"the paper was written {run.state.version} times")
-        return run, version or run.state.version
+        standing = run.state.standing
+        return run, version or (standing.version if standing is not None else run.state.version)
 
 
 def figures_of(state: RunState) -> Iterator[PaperFigure]:

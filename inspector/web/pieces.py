@@ -76,8 +76,7 @@ class RunPieces:
         yield self._piece("headline", "heads", run.name, headline,
                           tuple(tuple((effect, effect_bar(effect.part)) for effect in those)
                                 for those in headline.effects) if headline else (),
-                          intervals(headline.compared, zero=True) if headline else (), run.state.released,
-                          run.state.assessed)
+                          intervals(headline.compared, zero=True) if headline else (), run.state.standing)
         yield self._piece("steer", "wheel", run.name, actions(run))
         yield self._piece("road", "roads", run.name, tuple(
             sorted((row for row in rows if row.on_best_path), key=lambda row: row.decision)), tree.winner)
@@ -90,11 +89,11 @@ class RunPieces:
                           status.cells, subject_lines(status.subjects) if status.subjects is not None else [])
         yield self._piece("happened", "events", status.last_events)
         yield self._piece("asked", "events", run.name, tuple(reversed(run.state.steered[-50:])), OF_NODES)
-        yield self._piece("judgement", "paper", run.name, run.state.released, run.state.assessed, run.state.version)
+        yield self._piece("judgement", "paper", run.name, run.state.standing, run.state.released, run.state.version)
         yield self._piece(
             "checks", "checked", run.name,
             tuple(checks_of(run.state, tuple(row.id for row in rows if row.seedless))),
-            tuple(run.state.released.beside) if run.state.released else (), shlex.quote(str(run.folder)))
+            tuple(run.state.standing.released.beside) if run.state.standing else (), shlex.quote(str(run.folder)))
 
     def _head(self) -> Headline | None:
         """The headline, made anew when what it rests on is."""

@@ -7,11 +7,13 @@ prefix of it, always gives the state that the writer had at that point.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from record.events import Event, papers
 from record.events import repository as of_code
 from record.events.running import Branched, CallEvent, ClockMoved, Resumed, RunEvent
 from record.events.searching import NodeEvent, SearchEvent
+from record.fold.facts import StandingPaper
 from record.fold.process import add_model, apply_call, apply_process
 from record.fold.search import apply_node, apply_search
 from record.fold.state import RunState
@@ -74,12 +76,18 @@ def _apply_paper(state: RunState, event: papers.PaperEvent | papers.IdeaEvent) -
             state.drafts.append(event)
         case papers.Released():
             state.released = event
+            if event.released or state.standing is None:
+                state.standing = StandingPaper(state.version, event)
         case papers.Assessed():
             state.assessed = event
+            if state.standing is not None and state.standing.released is state.released:
+                state.standing = replace(state.standing, assessed=event)
         case papers.Rewriting():
             state.version, state.template = event.version, event.template or state.template
             state.drafts, state.figures_seen, state.scoped = [], {}, {}
             state.released = state.assessed = state.ended = None
+            if state.standing is not None and not state.standing.released.released:
+                state.standing = None
             state.overrides |= event.settings
             add_model(state, event.model)
 

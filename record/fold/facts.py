@@ -179,6 +179,15 @@ class CellRuns(dict[str, tuple[str, CellRun]]):
         return tuple(self[name] for name in self._of_key.get(key, ()))
 
 
+@dataclass(frozen=True)
+class StandingPaper:
+    """The paper that a run has: the one that was released last, else the latest draft, as it was judged."""
+
+    version: int
+    released: papers.Released
+    assessed: papers.Assessed | None = None
+
+
 @dataclass
 class Facts:
     """What is folded. Read it as `record.fold.state.RunState`, which is these fields with what follows from them."""
@@ -254,6 +263,8 @@ class Facts:
     scoped: dict[int, papers.Scoped] = field(default_factory=dict[int, papers.Scoped])
     released: papers.Released | None = None
     assessed: papers.Assessed | None = None
+    """Of the writing that goes on, or went on last."""
+    standing: StandingPaper | None = None
     context: papers.ContextRead | None = None
     """What the person's own documents say; None before they are read, and where none were given."""
     prior_work: papers.PriorWorkRead | None = None

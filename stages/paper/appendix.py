@@ -28,6 +28,7 @@ from record.claims.means import (
     seedless,
     winner,
 )
+from record.claims.node_score import score_of, shown_on
 from record.fold.facts import RoleUsage, total_of
 from record.fold.state import RunState
 from record.nouns.data import Grade
@@ -38,7 +39,7 @@ from record.typeset import USE
 from stages.paper.effort import effort_context
 from stages.paper.latex import longtable, recorded, recorded_row, rendered, short, words
 from stages.paper.registered import HASH, in_full
-from stages.paper.sheets import score, sheets
+from stages.paper.sheets import sheets
 from stages.paper.sources import LOGGED
 from stages.paper.tables import CONSTANT
 from stages.summaries import branch
@@ -100,12 +101,12 @@ def supplement(state: RunState, claims: Sequence[Claim], *, title: str, authors:
 def _all(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
     """What both are filled in from."""
     def scored(node: Node) -> str:
-        return "--" if (found := score(node, state)) is None else f"{found:#.4g}".rstrip(".")
+        return "--" if (found := score_of(node, state.data_plan)) is None else f"{found:#.4g}".rstrip(".")
 
     return effort_context(state, claims) | {
         "logged": f" {LOGGED}" if {one.grade for one in claims} == {"logged"} else "", "table": longtable,
         "row": recorded_row, "metric": state.data_plan.primary if state.data_plan is not None else None,
-        "score": scored}
+        "score": scored, "shown_on": shown_on}
 
 
 def _differences(claims: Sequence[Claim]) -> list[Difference]:

@@ -10,13 +10,13 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import cast
 
 from record.cells import all_cells
 from record.claims.decisions import decisions
 from record.claims.differences import Difference
 from record.claims.means import Claim
+from record.claims.node_score import score_of, shown_on
 from record.fold.facts import RoleUsage
 from record.fold.state import RunState
 from record.nouns.decisions import Expand
@@ -67,17 +67,6 @@ def files(sheets: Iterable[Sheet]) -> dict[str, str]:
         **{f"{FOLDER}/{one.name}.csv": one.csv for one in sheets}}
 
 
-def score(node: Node, state: RunState) -> float | None:
-    """The mean of the primary metric over the method's conditions on validation data, else over all."""
-    plan = state.data_plan
-    assert plan is not None
-    methods = {arm.name for arm in plan.arms if arm.role == "method"}
-    values = [one for one in node.measurements
-              if node.kind != "rung" and one.name == plan.primary.name and one.split == "validation"]
-    chosen = [one.value for one in values if one.arm in methods] or [one.value for one in values]
-    return fmean(chosen) if chosen else None
-
-
 def usage(state: RunState) -> list[tuple[str, RoleUsage]]:
     """Model calls by role, up to the writing of the paper, and in all."""
     found = sorted((role, one) for role, one in state.usage.items() if role not in JUDGING)
@@ -89,6 +78,7 @@ def sheets(state: RunState, claims: Sequence[Claim]) -> tuple[Sheet, ...]:
     means = [one for one in claims if not isinstance(one, Difference)]
     paired = [one for one in claims if isinstance(one, Difference)]
     plan, cells = state.data_plan, all_cells(state)
+    where = shown_on(plan) if plan is not None else "validation data"
     return (
         Sheet("hypotheses", "What was registered and what came of it, a row an effect", {
             "id": "of the hypothesis", "statement": "in words", "confirmatory": "whether the paper stands on it",
@@ -120,13 +110,13 @@ def sheets(state: RunState, claims: Sequence[Claim]) -> tuple[Sheet, ...]:
               one.over_examples.low if one.over_examples else None,
               one.over_examples.high if one.over_examples else None, one.p, one.p_adjusted, one.family, one.compared,
               one.detectable, one.verdict, one.key) for one in paired]),
-        Sheet("nodes", "Every node; score: mean of the primary metric over the method's conditions on validation data "
+        Sheet("nodes", f"Every node; score: mean of the primary metric over the method's conditions on {where} "
               "(over all where it measured no method), time: seconds of code over all attempts", {
             "node": "its id", "parent": "the node that it was made from", "stage": "of the search", "kind": "of work",
             "status": "at the end", "seed": "it ran with", "varies": "what it changes", "score": "see above",
             "runs": "executions", "time": "seconds", "error": "kind of failure"},
             [(node.id, node.parent, node.stage, node.kind, node.status + (", suspect" if node.suspect else ""),
-              node.seed, _varies(node, state), score(node, state) if plan else None, len(node.attempts),
+              node.seed, _varies(node, state), score_of(node, plan), len(node.attempts),
               round(sum(one.seconds for one in node.attempts), 1), node.failure.kind if node.failure else None)
              for node in state.nodes.values()], "lllllrL{1.9in}rrrL{0.6in}"),
         Sheet("cells", "What each node owed, and what became of it", {

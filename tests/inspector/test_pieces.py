@@ -11,7 +11,7 @@ from inspector.web.pages import Pages
 from inspector.web.pieces import Piece, RunPieces, report_of, update
 from inspector.web.watched import Watched
 from record.events import Event
-from record.events.papers import Assessed
+from record.events.papers import Assessed, Released
 from record.events.searching import Settled
 from record.log import EventLog
 from record.nouns.decisions import Expand
@@ -82,7 +82,8 @@ def test_the_report_on_ablations_tells_what_was_taken_out_against_the_method() -
 
 def test_a_judgement_is_shown_with_the_text_alone_and_how_the_results_came_about(tmp_path: Path) -> None:
     score = {"dimension": "overall", "score": 1, "lowest": 1, "highest": 10, "reason": "r", "quote": "", "quoted": True}
-    grown(tmp_path / "run", *(event for event, _ in told().events), Assessed(judgement=Judgement.model_validate({
+    grown(tmp_path / "run", *(event for event, _ in told().events), Released(
+        released=True, pdf=None), Assessed(judgement=Judgement.model_validate({
         "paper": "p", "paper_sha256": "0", "rubric": "r", "rubric_sha256": "0", "model": "m", "scores": [score],
         "confidence": 2, "most_confidence": 5, "text_alone": {"score": 7, "lowest": 1, "highest": 10, "reason": "<b>"},
         "results": {"answer": "invented", "details": "a script drew them", "quote": "rng.uniform"}})))

@@ -8,10 +8,12 @@ import pytest
 
 from inspector.render import status_lines
 from inspector.status import Status, condition_of, status_of
+from record.events.papers import Released, Rewriting
 from record.events.running import Commanded, Ended, Resumed
 from record.events.searching import Settled, Summarised
 from record.fold.apply import fold
 from record.nouns.nodes import StageSummary
+from record.reading import of_standing_paper
 from tests.inspector.story import BEGAN, Story, ended, eventful, told
 
 
@@ -55,6 +57,21 @@ def test_the_page_shows_the_latest_requests() -> None:
     story.tell(*(Commanded(verb="note", text=f"note {n} " + "x" * 500) for n in range(7)))
     shown = [line.plain for line in status_lines(status(story)) if "note for tuning" in line.plain]
     assert [line.count(f"note {n}") for n, line in enumerate(shown, 2)] == [1] * 5 and max(map(len, shown)) < 160
+
+
+def test_a_released_paper_stays_the_released_one_when_a_later_draft_is_not() -> None:
+    story = ended(0)
+    story.tell(Released(released=True, pdf="paper/paper.pdf"), Ended(exit_code=0, reason=""), Rewriting(version=2))
+    assert status(story, "process 7").paper == "paper/paper.pdf"
+    story.tell(Released(released=False, pdf="paper/v2/paper.pdf", reasons=("it is too long",)),
+               Ended(exit_code=4, reason="it is too long"))
+    found, state = status(story), fold(story.events)
+    assert (found.condition, found.exit_code, found.paper) == ("done", 0, "paper/paper.pdf")
+    assert found.reason == "a later draft was not released: it is too long"
+    assert state.standing is not None and (state.version, state.standing.version) == (2, 1)
+    assert fold(of_standing_paper(story.events)).version == 1 and of_standing_paper(ended(0).events)
+    story.tell(Rewriting(version=3), Released(released=True, pdf="paper/v3/paper.pdf"), Ended(exit_code=0, reason=""))
+    assert status(story).paper == "paper/v3/paper.pdf" and of_standing_paper(story.events) == story.events
 
 
 @pytest.mark.parametrize(("code", "condition"), [

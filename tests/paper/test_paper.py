@@ -65,7 +65,8 @@ async def test_a_refused_paper_is_stamped_on_every_page_and_still_readable(tmp_p
     parts = synthetic.bare(tmp_path, "It is \\input{/etc/hostname} 0.97 \\par x")
     more = (Section(title="Untied", body="It is \\result{no/such.key}."), Section(title="Long", body=long))
     sections = (*parts.draft.sections, *more)
-    parts = replace(parts, refused=("[number] results: typed",), draft=parts.draft.model_copy(update={"sections": sections}))
+    parts = replace(parts, refused=("[number] results: typed",), draft=parts.draft.model_copy(
+        update={"sections": sections}))
     found = await assess(parts, TEMPLATE, tmp_path / "paper")
 
     assert found.pdf is not None and not found.clean

@@ -85,7 +85,8 @@ async def test_whatever_comes_compiles_without_lines_that_stick_out(
 @pytest.mark.bench  # tests/paper/test_paper.py: for the first template
 @pytest.mark.parametrize("name", OURS)
 async def test_a_refused_paper_is_stamped_on_every_page(name: str, tmp_path: Path) -> None:
-    found = await assess(replace(synthetic.parts(tmp_path), refused=("[number] page 1: typed",)), load(name), tmp_path / "paper")
+    parts = replace(synthetic.parts(tmp_path), refused=("[number] page 1: typed",))
+    found = await assess(parts, load(name), tmp_path / "paper")
     assert found.pdf is not None
     pages = (await pdf_text(found.pdf)).rstrip("\f").split("\f")
     assert len(pages) > 4 and all("DRAFT, not released" in page for page in pages)
