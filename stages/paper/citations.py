@@ -14,6 +14,7 @@ reason is the model's, from title and abstract); the same works on another day.
 
 from __future__ import annotations
 
+import re
 from asyncio import to_thread
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -40,11 +41,20 @@ from record.events.papers import LibraryChecked, WorksChosen, WorksFound
 from record.fold.state import RunState
 from record.folder import RunFolder, sha256, write_file
 from record.nouns.papers import CheckedEntry, Draft, FoundWork, Searched, Support
+from record.wording import ranks
+from review.evidence import scan
 from stages.bench import Bench, do_work
+from stages.paper.latex import escape
 from stages.settings import CITATION_QUERIES
 
 UNPRINTED = frozenset({"verified", "abstract"})
 """Fields that no style prints."""
+CHECKED = frozenset({"title", "author", "year"})
+"""Fields that were held against a catalogue."""
+ADDRESSES = frozenset({"url", "doi", "eprint"})
+MOST_OF_A_FIELD = 10_000
+_ADDRESS = re.compile(r"[\w:/?&=.~%+,;@()#<>\[\]-]{1,500}", re.ASCII)
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
 async def check_library(bench: Bench) -> None:
@@ -102,7 +112,26 @@ def reference(entry: Entry) -> Reference:
 def bibliography(entries: Iterable[Entry], cited: Sequence[str]) -> str:
     """A references.bib with the cited entries alone, sorted by key, without what is not printed."""
     wanted = {entry.key: entry for entry in entries if entry.key in set(cited) and entry.fields.get("verified")}
-    return as_bibtex([wanted[key] for key in sorted(wanted)], without=UNPRINTED)
+    return as_bibtex([_harmless(wanted[key]) for key in sorted(wanted)], without=UNPRINTED)
+
+
+def _harmless(entry: Entry) -> Entry:
+    """The entry with fields that hold text, letters with marks and formulas, whoever wrote them.
+
+    A field with any other TeX is plain text. Left out are addresses that are none, long fields, and notes that compare.
+    """
+    kept: dict[str, str] = {}
+    for name, value in entry.fields.items():
+        if name in ADDRESSES:
+            sound = _ADDRESS.fullmatch(value) is not None
+        else:
+            sound = len(value) <= MOST_OF_A_FIELD and not (name not in CHECKED and ranks(value))
+            found = scan(value, inline=True)
+            if found.problems or found.uses:
+                value = escape(re.sub(r"[{}\\]", " ", plain(value)))
+        if sound and _NAME.fullmatch(name):
+            kept[name] = value
+    return entry.model_copy(update={"fields": kept, "kind": entry.kind if _NAME.fullmatch(entry.kind) else "misc"})
 
 
 NO_MORE = "no further works are gathered"
