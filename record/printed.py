@@ -99,8 +99,9 @@ def significant(value: float, digits: int) -> PrintedValue:
 def setting(value: Scalar) -> PrintedValue | None:
     """A constant of code or a setting; None where it may not be printed.
 
-    A text is printed if it is short, and neither holds a digit or a number in words nor compares anything; one that is
-    a list of several numbers, as the record keeps a tuple, prints these.
+    A text is printed if it is short, and neither holds a digit or a number in words nor compares anything. One that is
+    all numbers prints these: so the record keeps a tuple, and a text like that it does not take from code
+    (`record.syntax.constants_of`).
     """
     if isinstance(value, bool):
         return PrintedValue(str(value), _OURS)
@@ -109,7 +110,7 @@ def setting(value: Scalar) -> PrintedValue | None:
             return None
         return PrintedValue(_plain_number(str(value) if len(str(value)) <= LONGEST_TEXT else f"{value:.6g}"), _OURS)
     text = " ".join(value.split())
-    if "," in text and _NUMBERS.fullmatch(text):
+    if _NUMBERS.fullmatch(text):
         items = re.split(r"\s*,\s*", text)
         return PrintedValue(", ".join(map(_plain_number, items)), _OURS) if len(items) <= MOST_NUMBERS else None
     return PrintedValue(escaped(text), _OURS) if text and states_nothing(text) else None

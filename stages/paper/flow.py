@@ -149,13 +149,11 @@ async def _tell(bench: Bench) -> None:
 
 
 async def _fit(bench: Bench) -> None:
-    """Record versions with a figure less in the text each, while the best one is too long and has one to spare."""
-    material = material_of(bench)
-    while (best := best_of(bench.state.drafts)).over > 0 and (found := lighter(best.draft, material.figures)):
-        made = await _edited(bench, found.draft, *(
+    """Record versions with a float less in the text each, while it is too long and has one to spare."""
+    version, figures = best_of(bench.state.drafts), material_of(bench).figures
+    while version.over > 0 and (found := lighter(version.draft, figures)):
+        version = await _edited(bench, found.draft, *(
             f"{line}, by the program, since the text is too long" for line in found.made))
-        if best_of(bench.state.drafts) is not made:
-            return
 
 
 async def _edited(bench: Bench, draft: Draft, *edits: str) -> Drafted:

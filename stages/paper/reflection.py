@@ -21,7 +21,7 @@ from record.events.papers import Drafted
 from record.nouns.figures import FinalFigure
 from record.nouns.papers import Draft, Section
 from record.typeset import without_form
-from review.evidence import used_keys
+from review.evidence import scan, sentences, used_keys
 from review.evidence.allowed import CITES
 from stages.bench import Bench, do_work
 from stages.paper.citations import of_this_version
@@ -29,6 +29,7 @@ from stages.paper.decided import OURS
 from stages.paper.figure_review import review_paper_figures
 from stages.paper.findings import lengths
 from stages.paper.material import write_inputs
+from stages.paper.obligations import left_out, with_owed
 from stages.paper.scope import misread, review_scope, too_much
 from stages.paper.versions import best_of, counted, drafted, material_of, rank
 
@@ -39,6 +40,8 @@ IDLE = 2
 SHOWN = 80
 """Characters of a passage that are shown in a report on its edit."""
 NO_FIGURE = "there is no such figure"
+SPARED = "metrics"
+"""The table that a text gives up where it is too long."""
 
 
 async def reflect(bench: Bench) -> None:
@@ -66,7 +69,7 @@ async def revise(bench: Bench, client: ModelClient, rounds: Iterable[int], *, ne
             return
         if not any(one.round == number for one in bench.state.drafts):
             base, figures = best_of(before), {one.name for one in material_of(bench).figures}
-            found = edited(base.draft, answer, figures=figures, rewritable=_rewritable(base))
+            found = _complete(bench, edited(base.draft, answer, figures=figures, rewritable=_rewritable(base)))
             same = next((one for one in before if one.draft == found.draft), None)
             version = same or await drafted(bench, found.draft, number=number)
             bench.recorder.append(version.model_copy(update={
@@ -74,6 +77,14 @@ async def revise(bench: Bench, client: ModelClient, rounds: Iterable[int], *, ne
                 "done": before[-1].done}))
         if _is_over(_before(bench.state.drafts, number + 1), done=answer.done):
             return
+
+
+def _complete(bench: Bench, found: Edited) -> Edited:
+    """The edited draft with what it owes and the edits took out."""
+    material = material_of(bench)
+    statements, tabled = write_inputs(material).statements, material.evidence.tabled
+    made = [*found.made, *(f"{line}, done by the program" for line in left_out(found.draft, statements, tabled))]
+    return Edited(with_owed(found.draft, statements, tabled), made, found.refused)
 
 
 def _before(drafts: Sequence[Drafted], number: int) -> tuple[Drafted, ...]:
@@ -205,13 +216,27 @@ def edited(draft: Draft, answer: Reflection, *, figures: Collection[str], rewrit
 
 
 def lighter(draft: Draft, figures: Sequence[FinalFigure]) -> Edited | None:
-    """The draft with the last figure that its text can spare in the appendix; None where it has none: the figure of
-    what was decided stays."""
-    placed = used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
-    spared = [name for name in placed if name in {one.name for one in figures} - OURS]
-    if not spared:
+    """The draft without the last float that its text can spare; None where it has none.
+
+    A figure goes to the appendix, then the table of secondary metrics, which the supplement has, with the sentences
+    that refer to it. What was decided stays: its figure and the other tables.
+    """
+    bodies = [one.body for one in draft.sections]
+    placed = used_keys(bodies, frozenset({"paperfigure"}))
+    if spared := [name for name in placed if name in {one.name for one in figures} - OURS]:
+        return edited(draft, Reflection(done=False, placements={spared[-1]: "appendix"}), figures=spared)
+    if SPARED not in used_keys(bodies, frozenset({"papertable"})):
         return None
-    return edited(draft, Reflection(done=False, placements={spared[-1]: "appendix"}), figures=spared)
+    kept = tuple(one.model_copy(update={"body": _without_table(one.body)}) for one in draft.sections)
+    return Edited(draft.model_copy(update={"sections": kept}), [f"the table {SPARED} taken out"])
+
+
+def _without_table(text: str) -> str:
+    text = text.replace(f"\\papertable{{{SPARED}}}", "")
+    for start, end in reversed([*sentences(scan(text))]):
+        if f"\\ref{{tab:{SPARED}}}" in text[start:end]:
+            text = text[:start] + text[end:]
+    return re.sub(r"\n[ \t]*(?:\n[ \t]*)+", "\n\n", text).strip()
 
 
 def _against_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collection[str]) -> str:
