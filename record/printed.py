@@ -34,7 +34,7 @@ _FORMULA = re.compile(r"(?<!\\)\$((?:[^$\\]|\\.)*)\$")
 _COMMAND = re.compile(r"\\([A-Za-z]+|.)", re.DOTALL)
 _ALLOWED = frozenset(("ensuremath", "pm", "times", "textasciitilde", "textasciicircum", *"&%#_${},"))
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
-_NUMBERS = re.compile(rf"{_NUMBER}(?:\s*,\s*{_NUMBER})*")
+_NUMBERS = re.compile(rf"{_NUMBER}(?:\s*,\s*{_NUMBER})*", re.ASCII)
 
 
 @dataclass(frozen=True)

@@ -20,16 +20,17 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("text", [
-    "an accuracy of 99.9 percent on the test data", "99.9 %", "adam2", "ninety-nine", "NinetyNinePercent", "ninety_nine",
-    "XL", "half of it", "twice as good as the others", "outperforms the baseline", "significantly_better", "reduced",
+    "an accuracy of 99.9 percent on the test data", "99.9 %", "adam2", "ninety-nine", "NinetyNinePercent",
+    "ninety_nine", "XL", "half of it", "twice as good as the others", "outperforms the baseline",
+    "significantly_better", "reduced",
     "the same", r"Adam\gdef\result##1{ ninety-nine percent}", "\u0663", "\u00bd", "x" * 41, "", "  "])
 def test_a_text_that_states_something_is_not_printed(text: str) -> None:
     assert setting(text) is None
 
 
 @pytest.mark.parametrize(("value", "read"), [
-    ("adam_w", "adam_w"), ("label smoothing", "label smoothing"), ("a & b", "a & b"), ("0.1, 1e-05", "0.1, 10-5"), ("64", "64"),
-    (True, "True"), (-0.5, "-0.5"), (40, "40"), (1e-5, "10-5"), (float("nan"), None), ("50%", None)])
+    ("adam_w", "adam_w"), ("label smoothing", "label smoothing"), ("a & b", "a & b"), ("0.1, 1e-05", "0.1, 10-5"),
+    ("64", "64"),    (True, "True"), (-0.5, "-0.5"), (40, "40"), (1e-5, "10-5"), (float("nan"), None), ("50%", None)])
 def test_names_and_numbers_of_code_are_printed_as_they_are(value: str | float, read: str | None) -> None:
     found = setting(value)
     assert (None if found is None else as_read(found)) == read

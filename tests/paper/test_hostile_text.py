@@ -1,0 +1,121 @@
+r"""Texts that strangers wrote, as they reach TeX: code, plan, data, bibliography, errors, names. None is TeX there.
+
+A text with commands, active characters and a typed number stands in every place at once; the paper compiles, prints the
+record's values, and what was typed stands only where the program quotes the record.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from literature.library import parse
+from record.claims.printing import printed, setups
+from record.events import EVENT
+from record.fold.apply import fold
+from record.fold.state import RunState
+from record.nouns.papers import Draft, Section
+from record.typeset import uses
+from review.evidence import Evidence, check_draft
+from review.evidence.pdf import pdf_text
+from stages.paper.appendix import appendix, supplement
+from stages.paper.citations import bibliography
+from stages.paper.latex import recorded
+from stages.paper.registered import page_one
+from stages.paper.sheets import files, sheets
+from stages.paper.sources import PaperParts, sources
+from stages.paper.tables import tables
+from stages.paper.template import load
+from stages.paper.typeset import assess
+from tests.paper import synthetic
+
+HOSTILE = (r"\gdef\rec#1{PWNED}\def\result#1{PWNED}\csname input\endcsname{x}\catcode`\%=12 \input{/etc/hostname}"
+           r"\immediate\write18{id} ^^5cinput }{ $x % ~ & # _ é 漢 99.97 percent beats all")
+FREE = frozenset({"title", "Title", "plan", "varies", "message", "ended", "source", "factor", "unit", "reason", "task",
+                  "model", "version", "split_rule", "target", "objective_reason"})
+"""Fields of events that hold what somebody wrote."""
+ENTRY = (r"@misc{bad, title = {A \input{/etc/hostname} work}, author = {Doe \gdef\result#1{PWNED}, Jane}, "
+         r"year = {2000}, note = {which our method beats by 12 percent}, url = {http://x/\input{y}}, "
+         r"howpublished = {\result{a} 50% #1}, verified = {here}}")
+KEY = "test/digits/log_loss/method@noise20.mean"
+
+
+def spoiled(value: Any, name: str = "") -> Any:
+    """What an event holds, with hostile text in every place that holds a text of somebody, and as a metric's name."""
+    if isinstance(value, dict):
+        return {key: spoiled(one, str(key)) for key, one in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [spoiled(one, name) for one in cast("list[Any]", value)]
+    if value == "ece" or (isinstance(value, str) and name in FREE):
+        return HOSTILE
+    return value
+
+
+@pytest.fixture
+def run() -> RunState:
+    events = [EVENT.validate_python(spoiled(one.model_dump(mode="json"))) for one in synthetic.events()]
+    found = fold((event, float(at)) for at, event in enumerate(events))
+    best = {node: one.model_copy(update={"setups": {"HOSTILE": HOSTILE, "SIZE": 40, "KIND": "adam_w"}})
+            for node, one in found.nodes.items()}
+    found.nodes.update(best)
+    return found
+
+
+def parts_of(run: RunState) -> PaperParts:
+    """A paper of everything that the record holds."""
+    assert run.data_plan is not None
+    found = synthetic.claims(run)
+    made = tables([one for one in found if not hasattr(one, "other")], run.data_plan, run.datasets, synthetic.ABLATED)
+    body = "\n\n".join((rf"It is \result{{{KEY}}} with \setup{{code.KIND}} of \setup{{code.SIZE}} on "
+                        r"\setup{data.digits.title}, \setup{metric.title} \citep{bad}.",
+                        *(rf"\papertable{{{one.name}}}" for one in made)))
+    evidence = Evidence(results=printed(found), setups=setups(run), cites=frozenset({"bad"}),
+                        tables=frozenset(one.name for one in made))
+    return PaperParts(
+        draft=Draft(title="A Study", abstract="We ask.", sections=(Section(title="Results", body=body),)),
+        evidence=evidence, tables=made, library=parse(ENTRY), notice=HOSTILE, authors=HOSTILE,
+        registered=page_one(run), data=files(sheets(run, found)),
+        appendix=appendix(run, found, isolation=HOSTILE, used=[one.key for one in found][-8:]),
+        supplement=supplement(run, found, title="A Study", authors=recorded(HOSTILE)))
+
+
+def test_no_text_of_a_stranger_is_a_value_or_a_key(run: RunState) -> None:
+    parts = parts_of(run)
+    known = setups(run)
+    assert "code.HOSTILE" not in known and known["code.KIND"].tex == r"adam\_w"
+    assert {len(key) < 300 and not re.search(r"[\\{}%#^]", key) for key in parts.evidence.results} == {True}
+    made = sources(parts, load())
+    for name, text in made.files.items():
+        if name.endswith(".tex"):
+            assert not re.search(r"\\(?:gdef|def|csname|catcode|immediate|write)(?![a-z])|\^\^|\\input\{/", text), name
+            assert all(use.key.isprintable() for use in uses(text))
+    assert [str(one) for one in check_draft(parts.draft, parts.evidence)] == []
+
+
+def test_a_field_of_a_bibliography_is_text() -> None:
+    made = bibliography(parse(ENTRY), ["bad"])
+    assert "@misc{bad," in made and "A work" in made and "PWNED" in made
+    assert not re.search(r"\\(?:input|gdef|result)|12 percent|http|(?<!\\)[#%]", made)
+    sound = (r"@article{a, title = {{BatchNorm} \& \emph{co} $x_1$}, author = {M\"uller, {\'E}}, year = {2000}, "
+             r"verified = {x}}")
+    assert r"{{BatchNorm} \& \emph{co} $x_1$}" in bibliography(parse(sound), ["a"])
+
+
+@pytest.mark.slow
+async def test_the_paper_of_hostile_texts_compiles_and_prints_the_record(run: RunState, tmp_path: Path) -> None:
+    parts = parts_of(run)
+    found = await assess(parts, load(), tmp_path / "paper")
+    assert found.pdf is not None, found.findings
+    assert [str(one) for one in found.violations] == []
+    value = parts.evidence.results[KEY].tex
+    for name in ("paper.pdf", "supplement.pdf"):
+        text = re.sub(r"\s", "", await pdf_text(tmp_path / "paper" / name))
+        assert text.count("PWNED") == len(re.findall(r"#1\{?PWNED", text)) > 0, "it is quoted, and nowhere obeyed"
+        assert f"Itis{value}withadam_wof40" in text or name == "supplement.pdf"
+    untrue = replace(parts, draft=parts.draft.model_copy(update={"abstract": HOSTILE}))
+    assert {one.kind for one in check_draft(untrue.draft, untrue.evidence)} >= {"command", "number"}
+    assert "\\gdef" not in sources(untrue, load()).files["paper.tex"], "a draft's own commands do not reach TeX either"
