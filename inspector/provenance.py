@@ -21,6 +21,7 @@ from record.claims.clauses import measured_on
 from record.claims.decisions import deciding_nodes
 from record.claims.differences import Difference
 from record.claims.means import Claim, winner
+from record.estimands import metric_of, places_of
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.cells import place_of
@@ -29,6 +30,7 @@ from record.nouns.hypotheses import Decision
 from record.nouns.nodes import Node
 from record.source import ENTRY, PLOTS
 from record.syntax import parse
+from record.typeset import key_of
 
 
 class Place(Frozen):
@@ -103,7 +105,7 @@ class Provenance:
         """A claim that is printed as `text`; of one node alone, where `only` names it."""
         parts, code = [claim], list[Place]()
         if isinstance(claim, Difference):
-            keys = [f"{claim.split}/{claim.dataset}/{claim.name}/{one}" for one in (claim.condition, claim.other)]
+            keys = [key_of(claim.split, claim.dataset, claim.name, one) for one in (claim.condition, claim.other)]
             parts = [self._known[key] for key in keys if key in self._known]
             what = ", ".join((what, *claim.caveats))
         for part in parts:  # each line once for every source: replicates run that of their parent
@@ -121,18 +123,29 @@ class Provenance:
             again=self.reproduce([one.node for one in origins]))
 
     def decision(self, one: Decision, text: str, places: tuple[Place, ...]) -> Candidate:
-        """What came of a hypothesis, printed as `text`: its effects in every unit."""
+        """What came of a hypothesis, printed as `text`: its effects in every unit, then the values that they are of."""
+        behind = [self.claim(part, "", "", ()) for part in self._read_by(one)]
         nodes = [node.id for node in deciding_nodes(self._state)[0]]
         by_seed = {self._state.nodes[name].seed: name for name in nodes}
         plan = self._state.data_plan
         return Candidate(
             kind="claim", key=one.key, what=f"verdict on a hypothesis, {one.verdict}", printed=text, places=places,
-            origins=tuple(Origin(node=by_seed[seed], seed=seed, value=value, condition=part.effect.estimand)
-                          for part in one.parts for seed, value in zip(part.seeds, part.values, strict=False)
-                          if seed in by_seed),
+            origins=(*(Origin(node=by_seed[seed], seed=seed, value=value, condition=part.effect.estimand)
+                       for part in one.parts for seed, value in zip(part.seeds, part.values, strict=False)
+                       if seed in by_seed), *(origin for each in behind for origin in each.origins)),
+            code=tuple(dict.fromkeys(place for each in behind for place in each.code)),
             data=tuple(line for name in dict.fromkeys(name for part in one.parts for name in (
                 measured_on(plan, part.effect) if plan else ())) for line in self._data(name)),
             again=self.reproduce(nodes))
+
+    def _read_by(self, one: Decision) -> list[Claim]:
+        """The means of the values that the effects of a hypothesis read, on the data that decided."""
+        plan = self._state.data_plan
+        split = next((known.split for known in self._known.values() if not isinstance(known, Difference)), "test")
+        read = [(place, metric_of(part.effect, plan)) for part in one.parts if plan is not None
+                for place in places_of(part.effect.estimand, plan, metric_of(part.effect, plan))]
+        keys = dict.fromkeys(key_of(split, place.dataset, metric.name, place.condition) for place, metric in read)
+        return [self._known[key] for key in keys if key in self._known]
 
     def setting(self, key: str, text: str, places: tuple[Place, ...]) -> Candidate:
         where, _, name = key.partition(".")

@@ -10,7 +10,8 @@ import pytest
 
 from agent.cli import main
 from inspector.provenance import assignment_lines, submitting_lines
-from inspector.tracer import number_of
+from inspector.tracer import Tracer, number_of
+from record.claims.decisions import decisions
 from record.claims.means import Claim, paper_claims, replicates_of, winner
 from record.claims.printing import printed
 from record.events.searching import CellExecuted, CellsOwed
@@ -154,3 +155,14 @@ def test_calls_that_are_about_something_else_are_left_out() -> None:
                   nodes=("n",), grade="logged", mean=1.0, sd=None, low=None, high=None)
     assert submitting_lines(logged, claim) == [3]
     assert submitting_lines("lab.submit(", claim) == [] and assignment_lines("A = 1\nif A:\n    A = 2\n", "A") == [1]
+
+
+def test_a_verdict_leads_past_the_hypothesis_to_predictions_cells_and_lines() -> None:
+    run = Path(__file__).parents[2] / "examples" / "recorded-run"
+    state = read_state(run)
+    decided = next(one for one in decisions(state) if one.hypothesis.confirmatory)
+    found = Tracer(state, RunFolder(run), run="RUN").key(decided.key)
+    assert found is not None
+    [one] = found.candidates
+    assert any(origin.cell and origin.files for origin in one.origins) and one.code
+    assert one.origins[0].condition == decided.parts[0].effect.estimand, "the effects in every unit come first"

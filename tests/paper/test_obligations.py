@@ -11,14 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from record.events.papers import Drafted
 from record.fold.state import RunState
 from record.folder import RunFolder
+from record.nouns.figures import FinalFigure
 from record.nouns.hypotheses import Effect, Hypothesis
-from record.nouns.papers import Draft, Section
+from record.nouns.papers import Draft, PaperFinding, Section
 from review.evidence import check_draft
 from stages.paper.material import Material, write_inputs
-from stages.paper.obligations import left_out, with_owed
+from stages.paper.obligations import left_out, owed, with_owed
+from stages.paper.reflection import lighter
 from stages.paper.typeset import assess
+from stages.paper.versions import best_of
 from stages.settings import PaperSettings
 from tests.paper import synthetic
 from tests.record.test_ladder import laddered
@@ -74,3 +78,31 @@ async def test_what_is_owed_stands_in_the_pdf_whatever_things_are_called(
     parts = replace(synthetic.bare(tmp_path, ""), draft=draft, evidence=made.evidence, tables=made.tables, figures=())
     found = await assess(parts, made.template, tmp_path / "paper")
     assert [str(one) for one in found.violations] == [] and found.pdf is not None
+
+
+def test_an_ablation_and_data_on_which_the_method_is_behind_are_owed() -> None:
+    made = material(synthetic.state())
+    behind = [one.model_copy(update={"better": one.other, "mean": abs(one.mean) + 0.1}) for one in
+              made.claims.differences if one.dataset == "wine"]
+    found = {one.id: one for one in owed(made.state, behind)}
+    item = found["behind-wine-method-baseline"]
+    assert len(item.keys) == len(synthetic.PLAN.levels) and item.owed == "shown"
+    text = DRAFT.model_copy(update={"sections": (Section(title="Results", body="It is small."),)})
+    assert len(left_out(text, [item], {})) == 1 and left_out(DRAFT, [item], made.evidence.tabled) == ()
+    told = with_owed(text, [item], {})
+    assert told.sections[0].body.count(r".short}.") == 3 and left_out(told, [item], {}) == ()
+
+
+def test_no_page_limit_takes_out_what_is_owed() -> None:
+    draft = DRAFT.model_copy(update={"sections": (Section(title="Results", body=(
+        r"\papertable{hypotheses} \papertable{main}" "\n\n" r"\paperfigure{decided}" "\n\n" r"\paperfigure{a}" "\n\n"
+        r"Kept. Table~\ref{tab:metrics} has more. \papertable{metrics}")),)})
+    figures = tuple(FinalFigure(name=name, description="d", datasets=()) for name in ("decided", "a"))
+    first = lighter(draft, figures)
+    assert first is not None and first.draft.placements == {"a": "appendix"} and "decided" in str(first.draft)
+    second = lighter(first.draft, figures)
+    assert second is not None and "metrics" not in second.draft.sections[0].body and "Kept." in str(second.draft)
+    assert lighter(second.draft, figures) is None
+    short = Drafted(round=1, draft=draft, left_out=("the main text does not show ablation-a",))
+    long = Drafted(round=0, draft=draft, over=0.5, findings=(PaperFinding(text="too long", blocks=True),))
+    assert best_of([long, short]) is long, "what is left out weighs more than length"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from inspector.tree import tree_of
 from literature import LibraryError
 from literature.library import parse
 from record.claims.differences import Difference
@@ -278,3 +279,11 @@ def test_words_that_a_text_quotes_do_not_hold_up_its_release():
     assert reasons_against(found) == ()
     stopped = PaperFinding(text="a sentence in words of its own", blocks=True)
     assert reasons_against(Assessment(None, 3, (stopped, quoted))) == (str(stopped),)
+
+
+def test_a_node_has_one_score_in_tree_frames_and_tables() -> None:
+    rows = {row.id: row.metric for stage in tree_of(STATE).stages for row in stage.nodes}
+    sheet = next(one for one in sheets(STATE, []) if one.name == "nodes")
+    at = [*sheet.columns].index("score")
+    assert {str(row[0]): row[at] for row in sheet.rows} == rows and len(synthetic.PLAN.datasets) > 1
+    assert "validation data of digits" in sheet.title
