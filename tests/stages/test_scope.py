@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from models.roles.revising import ReflectInputs, Reflection, ScopeFindings, ScopeInputs
+from models.roles.writing import RequiredStatement
 from record.events.papers import Released, Scoped
 from record.nouns.hypotheses import Decision, Effect, Hypothesis, Verdict
 from record.nouns.papers import Draft, Reading, ScopeFinding, Section, Told
+from stages.paper import flow, material, reflection
 from stages.paper.findings import of_abstract
 from stages.paper.flow import release, write
 from stages.paper.reflection import reflect
@@ -81,6 +83,32 @@ async def test_what_claims_too_much_is_told_to_the_reflector_and_a_title_that_do
     ended = desk.log.state.released
     assert isinstance(ended, Released) and not ended.released
     assert any(line.startswith("[scope] title: ") for line in ended.reasons)
+
+
+@pytest.mark.slow
+async def test_a_draft_that_leaves_out_what_it_owes_is_not_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = RequiredStatement(id="ladder-x", owed="sentence", text="A reference is ahead.", abstract=True)
+
+    def none(*_: object) -> tuple[RequiredStatement, ...]:
+        return (item,)
+
+    def untold(draft: Draft, *_: object) -> Draft:
+        return draft
+
+    monkeypatch.setattr(material, "owed", none)
+    for module in (flow, reflection):  # the program tells what a writer leaves out: here it does not
+        monkeypatch.setattr(module, "with_owed", untold)
+    desk = Desk(tmp_path, scripted())
+    await write(desk.bench)
+    await reflect(desk.bench)
+    assert [len(one.left_out) for one in desk.log.state.drafts] == [1, 1]
+    await release(desk.bench)
+    ended = desk.log.state.released
+    assert ended is not None and not ended.released
+    assert any(line.startswith("the abstract does not tell ladder-x") for line in ended.reasons)
+    assert "The abstract does not tell ladder-x." in (desk.bench.folder.paper / "paper.tex").read_text()
 
 
 def decided(ident: str, verdict: Verdict, *, confirmatory: bool = True) -> Decision:
