@@ -54,7 +54,7 @@ def false_alarms(*, papers: int, comparisons: int, n: int, dependence: float, se
     corrected = uncorrected = 0
     for _ in range(papers):
         found = differences(state, _claims(_noise(rng, comparisons, n, dependence)))
-        corrected += any(one.called != "no measurable difference" for one in found)
+        corrected += any(one.called != "not significant" for one in found)
         uncorrected += any((one.p or 1.0) <= LEVEL for one in found)
     return Alarms(papers, comparisons, n, dependence, corrected / papers, uncorrected / papers)
 

@@ -121,7 +121,7 @@ def untuned(study: PlantedStudy) -> str:
     p = p_value(gains) if all(map(math.isfinite, gains)) else None
     if p is None:
         return "unknown"
-    return "no measurable difference" if p > LEVEL else "improved" if fmean(gains) > 0 else "worsened"
+    return "not significant" if p > LEVEL else "improved" if fmean(gains) > 0 else "worsened"
 
 
 def told(study: PlantedStudy) -> dict[str, Any]:

@@ -175,7 +175,7 @@ def _claim(claim: KeyClaim) -> Text:
     style = {"improved": "green", "worsened": "red"}.get(claim.called, "")
     return Text(f"  {plain(claim.metric)} on {plain(claim.dataset)}, {plain(claim.condition)} - {plain(claim.other)}: "
                 f"{claim.mean:+.4g} ({spread}, n = {claim.n}): ") + Text(
-                    ", ".join((claim.called, *claim.caveats)), style=style)
+                    claim.verdict, style=style)
 
 
 def _verdicts(comparison: Comparison) -> Iterator[Text]:

@@ -40,6 +40,7 @@ class KeyClaim(Frozen):
     high: float | None
     n: int
     called: Called = Field(description="of `condition`, corrected for the comparisons of its own paper alone")
+    verdict: str = Field(description="`called` in words, with the comparisons that it was corrected for and `caveats`")
     caveats: tuple[str, ...] = Field(default=(), description="what stands beside it, as stale tuning")
 
 
@@ -70,7 +71,7 @@ def side_of(run: str, state: RunState, draft: Draft | None) -> Side:
         methods = {arm.name for arm in plan.arms if arm.role == "method"}
         claims = [
             KeyClaim(metric=one.name, dataset=one.dataset, condition=one.condition, other=one.other, mean=one.mean,
-                     low=one.low, high=one.high, n=one.n, called=one.called,
+                     low=one.low, high=one.high, n=one.n, called=one.called, verdict=one.verdict,
                      caveats=one.caveats)
             for one in differences(state, paper_claims(state))
             if one.name == plan.primary.name and arm_of(one.condition) in methods]

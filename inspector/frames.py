@@ -100,7 +100,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "high": "upper end of that interval",
         "p": "of a difference, corrected in its family; of a hypothesis, before correction; two-sided",
         "smallest": "smallest effect that matters, of a hypothesis; in the unit",
-        "verdict": "improved, worsened, no measurable difference, unknown; of a hypothesis supported, smaller, "
+        "verdict": "improved, worsened, not significant, unknown; of a hypothesis supported, smaller, "
                    "negligible, opposite, undecided",
         "confirmed": "whether a hypothesis was decided on test data and fresh seeds that were locked before",
         "grade": "the weakest of its measurements; empty for a hypothesis",
@@ -205,7 +205,8 @@ def _claims(state: RunState) -> Iterator[dict[str, Any]]:
     for one in means:
         yield _claim(one, "mean", units)
     for one in differences(state, means):
-        yield _claim(one, "difference", units) | {"other": one.other, "p": one.p_adjusted, "verdict": one.verdict}
+        yield _claim(one, "difference", units) | {
+            "other": one.other, "p": one.p_adjusted, "verdict": ", ".join((one.called, *one.caveats))}
     nodes = [node.id for node in deciding_nodes(state)[0]]
     decided = {"kind": "hypothesis", "dataset": "", "other": "", "grade": "", "nodes": " ".join(nodes),
                "split": "test" if any(node in state.tests for node in nodes) else "validation"}

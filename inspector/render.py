@@ -12,6 +12,7 @@ from inspector.cells import cells_text, left_text, tuning_text
 from inspector.status import Ahead, BudgetUse, Status, SubjectsUse
 from inspector.text import cached, count, dollars, duration, plain, short
 from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree, branch_text
+from record.claims.clauses import lost_seeds
 from record.fold.facts import RoleUsage
 from record.nouns.hypotheses import Decision
 from record.nouns.nodes import SEARCH_KINDS, NodeKind, NodeStatus
@@ -249,9 +250,11 @@ def decision_text(one: Decision) -> str:
     """What a hypothesis comes to, the estimate before the verdict."""
     parts = "; ".join(
         part.why if part.mean is None or part.low is None else
-        f"{part.mean:.4g} [{part.low:.4g}, {part.high:.4g}], smallest {part.effect.smallest:g}, n = {len(part.values)}"
+        f"{part.mean:.4g} [{part.low:.4g}, {part.high:.4g}], smallest {part.effect.smallest:g}, "
+        f"n = {len(part.values)}{f' ({part.verdict})' * (len(one.parts) > 1)}"
         for part in one.parts)
-    more = next((f", {part.decides} would decide" for part in one.parts if part.decides), "")
+    more = next((f", {part.decides} would decide it as it stands" for part in one.parts if part.decides), "")
+    more += next((f"; {text}" for part in one.parts for text in lost_seeds(part, one.hypothesis)), "")
     more += f"; rival predicts {one.hypothesis.rival.theirs}, found {one.rival_found or 'open'}" if (
         one.rival is not None and one.hypothesis.rival is not None) else ""
     return short(f"{one.hypothesis.id}: {parts}: {one.verdict}{more}", 200)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from record.claims.decisions import cluster_faults
 from record.estimands import hypothesis_faults
 from record.events.running import Commanded
 from record.fold.state import MARKED, RunState, nodes_of
@@ -150,7 +151,8 @@ def _about_the_plan(state: RunState, command: Commanded) -> str | None:
     changed = [name for name in type(plan).model_fields if getattr(plan, name) != getattr(new, name)]
     if odd := [name for name in changed if name not in AMENDABLE]:
         return f"{', '.join(odd)} of the plan cannot change in a run: begin another one with --plan"
-    return next(hypothesis_faults(new), None)
+    known = {one.name: one for one in state.datasets}
+    return next(hypothesis_faults(new), None) or next(cluster_faults(new, known), None)
 
 
 def seen_by_now(state: RunState) -> str:

@@ -8,8 +8,8 @@
     slope(method - baseline, over=levels)                        per unit of the levels' values, by least squares
     worst(method, over=datasets)                                 or min, max, mean; worst of a difference is its least
     on(method - baseline, digits)                                on a dataset other than the main one
-    tuned(adam, over=[r0.1, r0.01], by=dev)                      adam at the level that is best on dev, chosen anew in
-                                                                 every unit and resample
+    tuned(adam, over=[r0.1, r0.01], by=dev)                      adam at the level that is best on dev (or validation),
+                                                                 chosen anew in every unit; the levels by name, or all
 
 Numbers are floats, or arrays of resamples, elementwise. A name without a level is read at the level that an `over`
 around it looks at; without any dataset said it is read on the main one. Where factors are crossed, a level of one of
@@ -21,9 +21,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
+from importlib import import_module
 from random import Random
 from typing import Any, Literal, NamedTuple
 
@@ -35,6 +37,8 @@ Number = Any
 """A float, or an array of floats of a shape that all of one evaluation have."""
 Axis = Literal["levels", "datasets"]
 FOLDS = ("mean", "max", "min", "worst", "slope")
+CHOOSES = ("dev", "validation")
+"""The splits by whose values `tuned` may choose: test values choose nothing."""
 _SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _DO: dict[str, Callable[[Number, Number], Number]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: _minus(a, b), "*": lambda a, b: a * b, "/": lambda a, b: a / b}
@@ -61,7 +65,7 @@ class Place(NamedTuple):
         return f"{self.arm}@{self.level}" if self.level else self.arm
 
     def __str__(self) -> str:
-        return f"{self.condition} on {self.dataset}"
+        return f"{self.condition} on {self.dataset}{f' ({self.by} values)' if self.by else ''}"
 
 
 Read = Callable[[Place], Number]
@@ -69,7 +73,7 @@ Read = Callable[[Place], Number]
 
 
 class Gap(Exception):
-    """A cell that an estimand reads has no value."""
+    """A cell that an estimand reads has no value, or the estimand has none: a divisor is zero."""
 
     def __init__(self, place: Place, of: str = "") -> None:
         super().__init__(f"{place}{of}")
@@ -190,13 +194,20 @@ def _call(name: str, tree: ast.Call) -> Expression:
     if name == "tuned":
         if not isinstance(first, Ref) or first.level:
             raise EstimandError("tuned takes an arm, and not an expression: tuned(adam, over=[r1, r2], by=dev)")
-        return Tuned(first.arm, names, _word(given["by"]))
+        if axis == "datasets":
+            raise EstimandError("tuned goes over levels, and not over datasets")
+        if (by := _word(given["by"])) not in CHOOSES:
+            raise EstimandError(f"by={by}: a level is chosen by its values on {' or '.join(CHOOSES)}")
+        return Tuned(first.arm, names, by)
     return Fold(name, first, axis, names)
 
 
 def _over(tree: ast.expr) -> tuple[Axis | None, tuple[str, ...]]:
     if isinstance(tree, ast.List | ast.Tuple):
-        return None, tuple(_word(one) for one in tree.elts)
+        names = tuple(_word(one) for one in tree.elts)
+        if not names or len(set(names)) < len(names):
+            raise EstimandError(f"over=[{', '.join(names)}] must name levels or datasets, each once")
+        return None, names
     word = _word(tree)
     if word not in ("levels", "datasets"):
         raise EstimandError(f"over={word} is nothing to go over: levels, datasets, or a list of either")
@@ -245,7 +256,7 @@ def by_level(text: str, plan: DataPlan, metric: MetricSpec, read: Read) -> dict[
 
 
 def _minus(a: Number, b: Number) -> Number:
-    return minus(a, b) if isinstance(a, int | float) and isinstance(b, int | float) else a - b
+    return minus(a, b) if _plain(a, b) else a - b
 
 
 def _folds(one: Expression) -> Iterator[Fold]:
@@ -317,11 +328,21 @@ def _points(names: Sequence[str], at: Context) -> list[float | None]:
 
 
 def _larger(a: Number, b: Number) -> Number:
-    return max(a, b) if isinstance(a, float | int) else (a + b + abs(a - b)) / 2
+    return max(a, b) if _plain(a, b) else _numpy().maximum(a, b)
 
 
 def _smaller(a: Number, b: Number) -> Number:
-    return min(a, b) if isinstance(a, float | int) else (a + b - abs(a - b)) / 2
+    return min(a, b) if _plain(a, b) else _numpy().minimum(a, b)
+
+
+def _plain(a: Number, b: Number) -> bool:
+    """Whether neither is an array: a constant, or a cell that diverged, stands beside arrays as a number."""
+    return isinstance(a, float | int) and isinstance(b, float | int)
+
+
+def _numpy() -> Any:
+    """numpy, which whoever evaluates arrays has imported."""
+    return import_module("numpy")
 
 
 def _place(arm: str, level: str, at: Context, by: str = "") -> Place:
@@ -395,6 +416,12 @@ def metric_of(effect: Effect, plan: DataPlan) -> MetricSpec:
     return found or plan.primary
 
 
+def conditions_read(effects: Iterable[Effect], plan: DataPlan) -> set[tuple[str, str, str]]:
+    """(dataset, metric, condition) of every cell that effects read. Raises `EstimandError`."""
+    return {(place.dataset, metric.name, place.condition) for effect in effects
+            for metric in (metric_of(effect, plan),) for place in places_of(effect.estimand, plan, metric)}
+
+
 def cells_of(hypothesis: Hypothesis, plan: DataPlan) -> frozenset[Place]:
     """The cells that a hypothesis is decided by. Raises `EstimandError`."""
     datasets = [one.name for one in plan.datasets] if hypothesis.unit == "datasets" else [plan.datasets[0].name]
@@ -434,6 +461,12 @@ def hypothesis_faults(plan: DataPlan) -> Iterator[str]:
                 yield f"{where}, {effect.estimand!r}: {fault}"
         if one.unit == "datasets" and len(plan.datasets) < 3:
             yield f"{where} has datasets as its unit, and the plan has {len(plan.datasets)}: three at least, or seeds"
+        if one.diverged == "worst value" and (unbound := sorted({
+                metric.name for metric in _metrics_of(one, plan) if metric.worst is None})):
+            yield (f"{where} counts training that diverged as the worst value, and {', '.join(unbound)} has none: say "
+                   "it in `worst`, or leave such seeds out")
+        if one.diverged == "worst value" and one.unit == "datasets":
+            yield f"{where}: with datasets as its unit seeds that diverged are left out: `diverged` is 'left out'"
         if (one.unit == "seeds and clusters") != bool(one.cluster):
             yield f"{where}: `cluster` is the column of unit 'seeds and clusters', and of no other"
         if one.confirmatory and one.rival is None:
@@ -445,6 +478,12 @@ def hypothesis_faults(plan: DataPlan) -> Iterator[str]:
             probe = Effect(estimand=one.rival.estimand, smallest=1.0)
             if (fault := _fault(probe, plan, sized=False)) is not None:
                 yield f"{where}, rival, {one.rival.estimand!r}: {fault}"
+
+
+def _metrics_of(one: Hypothesis, plan: DataPlan) -> Iterator[MetricSpec]:
+    for effect in (*one.effects, *one.alternatives):
+        with suppress(EstimandError):  # told of the effect itself
+            yield metric_of(effect, plan)
 
 
 def _fault(effect: Effect, plan: DataPlan, *, sized: bool = True, everywhere: bool = False) -> str | None:

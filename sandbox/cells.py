@@ -297,15 +297,18 @@ class Schedule:
             cell.name: one.failure for cell, one in self.outcomes.items() if one.failure is not None})
 
 
-def failure_of_cells(lines: Sequence[CellLine], failures: Mapping[str, Failure]) -> Failure | None:
+def failure_of_cells(
+    lines: Sequence[CellLine], failures: Mapping[str, Failure], *, replicate: bool = False,
+) -> Failure | None:
     """The failure of a whole, by what became of its cells and (by id) their failures.
 
-    None where every arm was measured somewhere and no code of a cell failed.
+    None where every arm was measured somewhere and no code of a cell failed. Of a replicate, whose code worked with
+    another seed, an arm that diverged is a result, too.
     """
     failed = [line for line in lines if line.outcome == "failed"]
     faults = [line for line in failed if line.id in failures and failures[line.id].kind not in BAD_LUCK]
-    missing = {line.cell.arm for line in lines} - {
-        line.cell.arm for line in lines if line.outcome in ("measured", "taken over")}
+    missing = {line.cell.arm for line in lines} - {line.cell.arm for line in lines if line.outcome in (
+        "measured", "taken over") or (replicate and line.diverged)}
     if not faults and not missing:
         return None
     for line in faults or [line for line in failed if line.cell.arm in missing and line.id in failures]:

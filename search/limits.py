@@ -16,7 +16,7 @@ from record.fold.state import RunState
 from record.nouns.decisions import Action, Expand, Seen
 from record.nouns.nodes import SEARCH_KINDS, StageName
 from record.tuning import cells_of_trial
-from search.replication import fresh, of_ablation, targets
+from search.replication import fresh, lacking, of_ablation, targets
 from search.settings import SearchSettings
 from search.tree import View, view_of
 
@@ -106,7 +106,7 @@ def _owed(view: View, settings: SearchSettings) -> int:
     seeds: dict[str, set[int]] = {}
     for _, target, of in targets(view, settings):
         seeds.setdefault(target.id, set()).update(of)
-    due = sum(len(of - {one.seed for one in view.replicates(target)}) for target, of in seeds.items())
+    due = sum(len(lacking(view, view.nodes[target], of)) for target, of in seeds.items())
     if view.stage == "ablation":
         unborn = sum(node.kind in SEARCH_KINDS for node in view.searching) + 1
         return due + unborn * len(of_ablation(view, settings))

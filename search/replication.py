@@ -6,16 +6,20 @@ Replicates run the same code with other seeds. Those of the tuned node are the p
 how many fresh seeds decide the plan's hypotheses (`record.claims.decisions.n_planned`), never from what they show.
 When the agenda settles that number is locked, and the winner runs with seeds that nothing has run with before; what is
 ablated from it runs with the first of them. Stopping when a result looks good would make it look better than it is.
+
+A seed that was cancelled, since time or budget were spent, is owed again as soon as there is more. One that failed, or
+that a person ended, is replaced by the next fresh one, whatever it had shown, for a quarter of the seeds at most.
+Training that diverged is a result, and no failure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from math import floor, inf, isfinite
+from collections.abc import Iterable, Iterator, Sequence
+from math import ceil, floor, inf, isfinite
 from statistics import fmean, stdev
 
 from record.campaign import Prospect
-from record.claims.decisions import effect_values, n_planned, run_of
+from record.claims.decisions import n_planned, n_rare, run_of, units_of, worst_loss
 from record.claims.means import LEVEL, MINIMUM_REPLICATES, winner
 from record.estimands import EstimandError, Gap
 from record.events.searching import Locked
@@ -52,6 +56,8 @@ FRESH = 10_000
 """What the first fresh seed is more than the run's: searching and tuning use those just after it."""
 FEWEST = 3
 """Replicates of a pilot below which their spread says nothing."""
+REPLACED = 1 / 4
+"""Of the locked seeds so many, and one at least, are replaced where they failed: with more the code is at fault."""
 
 
 def owed(view: View, settings: SearchSettings) -> Expand | Work | None:
@@ -78,12 +84,15 @@ def wanted(view: View) -> dict[str, int]:
     found: dict[str, int] = {}
     for one in asked:
         for effect in one.effects:
+            by_seed, level = one.model_copy(update={"unit": "seeds"}), LEVEL / len(asked)
             try:
-                values = effect_values(plan, one.model_copy(update={"unit": "seeds"}), effect, runs)
+                values = units_of(plan, by_seed, effect, runs).values
+                loss = worst_loss(plan, by_seed, effect, runs)
             except (Gap, EstimandError):
                 continue
             if len(values) >= FEWEST:
-                n = n_planned(stdev(values), len(values), effect.smallest, LEVEL / len(asked))
+                n = max(n_planned(stdev(values), len(values), effect.smallest, level),
+                        n_rare(loss, effect.smallest, level))
                 found[one.id] = max(n, found.get(one.id, 0))
     return found
 
@@ -142,10 +151,31 @@ def targets(view: View, settings: SearchSettings) -> Iterator[tuple[StageName, N
         if best is not None and stage != "agenda":
             yield stage, best, range(view.seed + 1, view.seed + 1 + settings.seeds(stage))
     if view.locked is not None and view.locked.winner in view.nodes:
-        yield "agenda", view.nodes[view.locked.winner], view.locked.seeds
+        yield "agenda", view.nodes[view.locked.winner], confirming(view)
         if view.stage == "ablation":
             for node in view.good:
                 yield "ablation", node, of_ablation(view, settings)
+
+
+def confirming(view: View) -> Sequence[int]:
+    """The fresh seeds of the winner: those that were locked, and the next one in the place of each that failed."""
+    if view.locked is None or not view.locked.seeds:
+        return ()
+    failed = sum(view.locked.has(one.seed) and one.finished and one.status != "good" and not _cut_short(one)
+                 for one in view.replicates(view.locked.winner))
+    end = view.locked.seeds[-1] + 1
+    return (*view.locked.seeds, *range(end, end + min(failed, ceil(REPLACED * len(view.locked.seeds)))))
+
+
+def _cut_short(replicate: Node) -> bool:
+    """Whether a replicate came to nothing since time or budget were spent: neither its code nor a person ended it."""
+    return replicate.status == "cancelled" and (replicate.failure is None or replicate.failure.kind != "killed")
+
+
+def lacking(view: View, target: Node, seeds: Iterable[int]) -> tuple[int, ...]:
+    """Those of the seeds that a node was not run with."""
+    done = {one.seed for one in view.replicates(target.id) if not _cut_short(one)}
+    return tuple(seed for seed in seeds if seed not in done)
 
 
 def of_ablation(view: View, settings: SearchSettings) -> Sequence[int]:
@@ -171,12 +201,9 @@ def contested(view: View) -> Expand | None:
 
 def replicate_of(view: View, stage: StageName, target: Node, seeds: Sequence[int]) -> Iterator[Expand]:
     """The next replicate of a node that is to have these seeds; none where it has them."""
-    done = {one.seed for one in view.replicates(target.id)}
-    for seed in seeds:
-        if seed not in done:
-            yield Expand(stage=stage, kind="replicate", parent=target.id, seed=seed,
-                         ordinal=sum(one.kind == "replicate" and one.stage == stage for one in view.nodes.values()))
-            return
+    for seed in lacking(view, target, seeds)[:1]:
+        yield Expand(stage=stage, kind="replicate", parent=target.id, seed=seed,
+                     ordinal=sum(one.kind == "replicate" and one.stage == stage for one in view.nodes.values()))
 
 
 def again(view: View, node: str, stage: StageName) -> tuple[Node, ...]:

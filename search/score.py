@@ -121,13 +121,14 @@ def common(nodes: Sequence[Node], panel: Panel) -> Panel:
 def gain(node: Node, reference: Node, panel: Panel) -> float:
     """Relative gain over the reference in the entries of the deciding arms that both have (all, where there are none).
 
-    In each dataset the mean over its entries is compared, then the relative gains of the datasets are averaged, so that
-    neither an entry near zero nor a dataset with large values decides alone. Positive is better, whatever the metric's
-    direction; 0.0 without a common entry.
+    In each dataset the mean over its entries is compared, then the relative gains of the datasets, of 1 at most in
+    size, are averaged, so that neither an entry near zero nor a dataset with large values decides alone. Positive is
+    better, whatever the metric's direction; 0.0 without a common entry.
     """
     sign = 1.0 if panel.metric.higher_is_better else -1.0
     means = _both(node, reference, panel)
-    gains = [sign * (ours - theirs) / max(abs(theirs), 1e-12) for ours, theirs in means.values()]
+    gains = [sign * (ours - theirs) / max(abs(theirs), abs(ours - theirs)) if ours != theirs else 0.0
+             for ours, theirs in means.values()]
     return fmean(gains) if gains else 0.0
 
 

@@ -25,6 +25,7 @@ from models.roles.planning import (
 from models.roles.protocol import ProtocolReviewInputs
 from models.roles.role import AnyRole
 from models.settings import SubjectSettings
+from record.claims.decisions import cluster_faults
 from record.errors import ExpectedFailure
 from record.estimands import hypothesis_faults
 from record.events.searching import Prepared
@@ -292,7 +293,8 @@ def _entry(one: Bundled | DatasetFacts, scorer: Scorer | None) -> CatalogueEntry
         return common
     return common.model_copy(update={
         "own": True, "sizes": one.sizes, "task": one.task, "target": one.target, "columns": one.columns,
-        "class_names": one.class_names, "meta": one.meta, "shape": one.shape, "missing": one.missing,
+        "class_names": one.class_names, "meta": one.meta, "meta_in_test": one.meta_in_test, "shape": one.shape,
+        "missing": one.missing,
         "split_rule": one.split_rule, "form": one.form, "warnings": one.warnings, "command": one.command})
 
 
@@ -341,7 +343,7 @@ def faults_of(
     found = (*_shape(plan, catalogue), *unknown, *_metrics(plan, known, of_plan), *tuning_faults(plan, anchors),
              *unmet(plan, room))
     if not found:
-        found = (*hypothesis_faults(with_worst(plan, of_plan)), *_clusters(plan, known))
+        found = (*hypothesis_faults(with_worst(plan, of_plan)), *cluster_faults(plan, known))
     return found
 
 
@@ -459,14 +461,6 @@ def _formula(metric: MetricSpec, plan: DataPlan, known: Mapping[str, CatalogueEn
                "another one before it")
     if to and to not in (*plan.conditions, *(arm.name for arm in plan.arms), *plan.level_names):
         yield f"metric {metric.name!r}: flip_rate(to={to}) names no condition, arm or level of the plan"
-
-
-def _clusters(plan: DataPlan, known: Mapping[str, CatalogueEntry]) -> Iterator[str]:
-    main = plan.datasets[0].name
-    columns = known[main].meta
-    yield from (f"hypothesis {one.id!r}: {one.cluster!r} is no column of {main!r} to cluster by; there "
-                + (f"are {', '.join(columns)}" if columns else "is none (group= or meta= of the data)")
-                for one in plan.hypotheses if one.cluster and one.cluster not in columns)
 
 
 def _had(entry: CatalogueEntry, scorer: Scorer | None, metrics: Sequence[MetricSpec]) -> frozenset[str] | None:

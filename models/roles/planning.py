@@ -48,6 +48,7 @@ class CatalogueEntry(Frozen):
     form: str = Field(default="", description="what an example holds, in words, where it is no row of numbers")
     warnings: tuple[str, ...] = ()
     meta: dict[str, tuple[str, ...]] = Field(default={}, description="columns that metrics may go by -> their values")
+    meta_in_test: dict[str, int] = Field(default={}, description="such a column -> values of it in test")
     scorer: str = Field(default="", description="what a frozen scorer of the user's computes there, in words")
     command: str = Field(default="", description="of a user's repository: what each cell is one run of")
 

@@ -11,7 +11,7 @@ What it does not guarantee: that an estimand in words reads as a person would sa
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from record.claims.differences import Difference
 from record.claims.means import LEVEL, MINIMUM_REPLICATES
@@ -19,14 +19,14 @@ from record.claims.printing import decimals, decimals_of
 from record.estimands import described, metric_of, places_of
 from record.fold.state import RunState
 from record.nouns.data import DataPlan, arm_of, level_of
-from record.nouns.hypotheses import Decision, Effect, PartDecided, Verdict
+from record.nouns.hypotheses import Decision, Effect, Hypothesis, PartDecided, Verdict
 from record.printed import PrintedValue, clause, escaped, number
 
 MOST_OF_A_TITLE = 24
 """Characters: a dataset whose title is longer goes by its name in a clause."""
 SHOWN: frozenset[str] = frozenset({"supported", "smaller", "opposite", "improved", "worsened"})
 """Verdicts that say that there is a difference."""
-ALIKE: frozenset[str] = frozenset({"negligible", "no measurable difference"})
+ALIKE: frozenset[str] = frozenset({"negligible", "not significant"})
 """Verdicts that say that there is none to speak of."""
 _FOUND: dict[Verdict, str] = {
     "supported": "which is above the smallest effect of interest, {smallest} (supported)",
@@ -62,8 +62,11 @@ def measured_on(plan: DataPlan, effect: Effect) -> list[str]:
 def _decision(one: Decision, plan: DataPlan, titles: dict[str, str], *, short: bool = False) -> str:
     parts = [(_brief if short else _part)(part, one, plan, titles) for part in one.parts]
     if len(parts) > 1:
-        parts.append(f"so that both together are {one.verdict}" if len(parts) == 2
-                     else f"so that all together are {one.verdict}")
+        together = "both" if len(parts) == 2 else "all"
+        refuted = one.verdict == "undecided" and any(
+            part.verdict in ("smaller", "negligible", "opposite") for part in one.parts)
+        parts.append(f"so that {together} together are not supported, whatever is true of what is open (undecided)"
+                     if refuted else f"so that {together} together are {one.verdict}")
     alternatives = 0 if short else len(one.hypothesis.alternatives)
     declared = f" (holds in {one.holds} of {alternatives} declared alternatives)" if alternatives else ""
     return f"{', and '.join(parts[:2])}{''.join(f', {part}' for part in parts[2:])}{declared}"
@@ -85,8 +88,21 @@ def _part(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, 
     below = part.verdict == "undecided" and part.high is not None and part.high < effect.smallest
     found = (_BELOW if below else _FOUND[part.verdict]).format(smallest=f"{effect.smallest:g}")
     if part.verdict == "undecided" and (part.why or part.decides):
-        found = found[:-1] + "; " + (escaped(part.why) or f"about {part.decides} {_units(whole)} would decide") + ")"
-    return f"{what}{where} is {number(part.mean, digits)}{interval} ({kind}$n$ = {unit}, {basis}), {found}"
+        found = found[:-1] + "; " + (
+            escaped(part.why) or f"about {part.decides} {_units(whole)} would decide it as it stands") + ")"
+    lost = "".join(f"; {text}" for text in lost_seeds(part, whole.hypothesis))
+    return (f"{what}{where} is {number(part.mean, digits)}{interval} ({kind}$n$ = {unit}, {basis}{escaped(lost)}), "
+            f"{found}")
+
+
+def lost_seeds(part: PartDecided, one: Hypothesis) -> Iterator[str]:
+    """What is told of seeds that diverged, by arm, and of those without a value; nothing where every seed has one."""
+    if any(part.diverged.values()):
+        rates = _listed([f"{count} of {arm}" for arm, count in part.diverged.items()])
+        counts = "left out" if one.diverged == "left out" else "counted as the worst value"
+        yield f"of {part.ran} that ran, training diverged with {rates}, {counts}"
+    if part.left_out:
+        yield f"{len(part.left_out)} without a value, left out"
 
 
 def _brief(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, str]) -> str:
@@ -96,7 +112,8 @@ def _brief(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str,
     if part.mean is None:
         return f"the effect on {where} was not measured, which leaves it open (undecided)"
     basis = "" if whole.confirmed else ", a preview" if whole.hypothesis.confirmatory else ", exploratory"
-    return f"the effect on {where} is {number(part.mean, decimals_of(part))} ({part.verdict}{basis})"
+    lost = ", where training diverged with some seeds" if any(part.diverged.values()) else ""
+    return f"the effect on {where} is {number(part.mean, decimals_of(part))} ({part.verdict}{basis}{lost})"
 
 
 def _dataset(name: str, titles: dict[str, str]) -> str:
@@ -138,9 +155,7 @@ def _called(one: Difference, arm: str, digits: int, *, short: bool) -> str:
             "where all pairs gave the same, so that the spread is unknown")
     unseen = "" if short or one.detectable is None else (
         f" (one below {number(one.detectable, digits)} may have gone unseen)")
-    corrected = one.p is not None and one.p_adjusted is not None and one.p <= LEVEL < one.p_adjusted
-    after = f" once {one.compared} comparisons are corrected for" if corrected and not short else ""
-    return f"which is no measurable difference{after}{unseen}"
+    return f"which is {one.called if short and not one.by_examples else one.told}{unseen}"
 
 
 def _names(condition: str, plan: DataPlan) -> tuple[str, str]:

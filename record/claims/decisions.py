@@ -1,9 +1,16 @@
 """What comes of the plan's hypotheses: each effect by unit, its interval, and the first verdict that it supports.
 
 An effect is computed for every seed from that seed's own values, so that arms are paired; its interval is Student's
-over seeds. Where test examples count as a sample, too, the variance over resamples of them is added to that of the mean
-over seeds, with degrees of freedom after Satterthwaite; where datasets are the unit, a value is a dataset's mean over
-seeds.
+over seeds. Where test examples, or clusters of them, count as a sample, too, the variance over them is added to that of
+the mean over seeds, each times the square of its own Student quantile: that holds whatever their sizes, where degrees
+of freedom after Satterthwaite promise too much with two or three seeds. Where datasets are the unit, a value is a
+dataset's mean over seeds. Over fewer clusters than `LEAST_CLUSTERS` nothing is decided.
+
+A seed whose training diverged is left out, with the rate of every arm told beside the verdict, or counts as the
+metric's worst value, as the hypothesis says. The mean with worst values has no Student's interval: one that saw no
+divergence knows nothing of a rare one. So its interval also holds what the mean would be if each arm diverged as often
+as the upper end of its Clopper-Pearson interval says, wherever that hurts, or helps. Seeds that have no value for
+another reason are left out, and told.
 
 By the interval, first match: `supported` (above the smallest effect), `smaller` (above zero, below the smallest),
 `negligible` (within plus and minus the smallest), `opposite` (below zero), else `undecided`. The p of a hypothesis is
@@ -12,32 +19,37 @@ runs over the confirmatory hypotheses, and each interval is at the level at whic
 of studies call something supported that is not, however the hypotheses depend on each other. `smaller`, `negligible`
 and `opposite` are read off the same intervals.
 
-What it does not guarantee: that values are roughly normal. Preview verdicts, on validation data or seeds that the
-search has used, confirm nothing.
+What it does not guarantee: that values, by seed and by cluster, are roughly normal. Preview verdicts, on validation
+data or seeds that the search has used, confirm nothing.
 
-Sources: Holm 1979; Satterthwaite 1946; Stein 1945 (n from a pilot).
+Sources: Holm 1979; Banerjee 1960 (the sum of variances with their own quantiles), Kish 1965 and Carter, Schnepel and
+Steigerwald 2017 (what unequal clusters are worth); Clopper and Pearson 1934; Stein 1945 (n from a pilot). Satterthwaite
+1946, in records from before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from math import ceil, inf, sqrt
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from math import ceil, exp, inf, log, nan, sqrt
 from statistics import fmean, stdev
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from record.claims.means import (
     LEVEL,
     MINIMUM_REPLICATES,
+    most_often,
     students_t,
     t_quantile,
     trusted_replicates,
     winner,
 )
-from record.estimands import EstimandError, Gap, Place, evaluated, metric_of
+from record.estimands import EstimandError, Gap, Number, Place, conditions_read, evaluated, metric_of, places_of
 from record.fold.state import RunState
-from record.nouns.data import DataPlan, Measurement
+from record.nouns.data import DataPlan, Measurement, MetricSpec, OverExamples
 from record.nouns.hypotheses import Decision, Effect, Hypothesis, PartDecided, Verdict
 from record.nouns.nodes import Node
 from record.rounding import differ
@@ -50,6 +62,10 @@ LARGEST_N = 10_000
 """More units than this are no answer to how many would decide."""
 
 
+LEAST_CLUSTERS = 5
+"""Clusters of test examples below which no verdict is given: so few show no spread that could be trusted."""
+
+
 class Run(NamedTuple):
     """One execution of the winner's program: its seed, and what it measured on the split that decides and on others."""
 
@@ -59,10 +75,22 @@ class Run(NamedTuple):
     others: Mapping[str, Found] = {}
     """Split -> values: dev and validation, which choices inside an estimand go by."""
     diverged: frozenset[Place] = frozenset()
+    failed: str = ""
+    """Why the whole of it has no values."""
 
 
-Sampled = Callable[[str, int], float | None]
-"""Standard deviation over resamples of the test examples of an effect's mean, by key; None where nobody resampled."""
+Sampled = Callable[[str], OverExamples | None]
+"""What resampling the test examples says of an effect, by key; None on validation data, which nobody resamples."""
+Values = Callable[[Place], Number | None]
+"""The values of a run in the place of those that it measured: its resamples, or what would have been measured."""
+
+
+class Diverged(Exception):
+    """Training of arms that an effect reads diverged, and such seeds are left out."""
+
+    def __init__(self, arms: frozenset[str]) -> None:
+        super().__init__(", ".join(sorted(arms)))
+        self.arms = arms
 
 
 def key_of(hypothesis: Hypothesis, number: int) -> str:
@@ -75,6 +103,30 @@ def measured_of(one: Hypothesis) -> tuple[Effect, ...]:
     rival = () if one.rival is None else (Effect(
         estimand=one.rival.estimand, metric=one.effects[0].metric, smallest=one.effects[0].smallest),)
     return (*one.effects, *one.alternatives, *rival)
+
+
+class HasColumns(Protocol):
+    """A dataset by the columns that examples may be clustered by: their values, and how many of them test has."""
+
+    @property
+    def meta(self) -> Mapping[str, Sequence[str]]: ...
+    @property
+    def meta_in_test(self) -> Mapping[str, int]: ...
+
+
+def cluster_faults(plan: DataPlan, known: Mapping[str, HasColumns]) -> Iterator[str]:
+    """What keeps the test examples that a hypothesis reads from being clusters that decide it, a sentence each."""
+    for one in plan.hypotheses:
+        read = {dataset for dataset, _, _ in conditions_read(measured_of(one), plan)} if one.cluster else set[str]()
+        for name in (use.name for use in plan.datasets if use.name in read):
+            columns, found = known[name].meta, known[name].meta_in_test.get(one.cluster, LEAST_CLUSTERS)
+            if one.cluster not in columns:
+                yield (f"hypothesis {one.id!r}: {one.cluster!r} is no column of {name!r} to cluster by; there "
+                       + (f"are {', '.join(columns)}" if columns else "is none (group= or meta= of the data)"))
+            elif found < LEAST_CLUSTERS:
+                yield (f"hypothesis {one.id!r}: the test examples of {name!r} have {found} clusters by "
+                       f"{one.cluster!r}, and fewer than {LEAST_CLUSTERS} decide nothing: take unit 'seeds and "
+                       "examples' and say in `untested` that other clusters are not tested, or bring data with more")
 
 
 def decisions(state: RunState, levels: Mapping[str, float] | None = None) -> tuple[Decision, ...]:
@@ -92,7 +144,8 @@ def decisions(state: RunState, levels: Mapping[str, float] | None = None) -> tup
     nodes, fresh = deciding_nodes(state)
     tested = any(node.id in state.tests for node in nodes)
     return decide(plan, [run_of(node, state.tests.get(node.id, ()) if tested else None) for node in nodes],
-                  confirmed=tested and fresh, sampled=partial(_sampled, state), levels=levels or {})
+                  confirmed=tested and fresh, levels=levels or {}, sampled=lambda key: state.resampled.get(
+                      key, OverExamples(key=key, nodes=(), reason="nobody resampled them")) if tested else None)
 
 
 def decided_together(states: Mapping[str, RunState]) -> dict[str, tuple[Decision, ...]]:
@@ -112,35 +165,33 @@ def levels_together(alone: Mapping[str, Sequence[Decision]]) -> dict[str, dict[s
 
 
 def deciding_nodes(state: RunState) -> tuple[list[Node], bool]:
-    """The replicates that decide, and whether they are the fresh ones of the lock: others only give a preview."""
+    """The replicates that decide, and whether they are the fresh ones of the lock: others only give a preview. Of a
+    seed that was run again the last one."""
     best = winner(state)
     if best is None:
         return [], False
-    nodes = [one for one in trusted_replicates(state, best) if one.finished]
-    return nodes, bool(nodes) and state.lock is not None and {one.seed for one in nodes} <= {*state.lock.seeds}
+    nodes = {one.seed: one for one in trusted_replicates(state, best) if one.finished}
+    return [*nodes.values()], bool(nodes) and state.lock is not None and all(map(state.lock.has, nodes))
 
 
 def run_of(node: Node, tests: Sequence[Measurement] | None = None) -> Run:
-    """What a replicate measured on validation data, or on test data, where these are given."""
-    values = {split: {(one.dataset, one.condition, one.name): one.value
-                      for one in (*node.measurements, *(tests or ()))
+    """What a replicate measured on validation data, or on test data, where these are given. Values of dev are what its
+    code said."""
+    last = node.attempts[-1] if node.attempts else None
+    final = (*(last.said if last is not None else ()), *node.measurements, *(tests or ()))
+    values = {split: {(one.dataset, one.condition, one.name): one.value for one in final
                       if one.split == split and one.step is None} for split in ("dev", "validation", "test")}
-    lines = node.attempts[-1].cells if node.attempts else ()
     return Run(node.seed, node.id, values["validation" if tests is None else "test"], values, frozenset(
-        Place(one.cell.dataset, one.cell.arm, one.cell.level) for one in lines if one.diverged))
-
-
-def _sampled(state: RunState, key: str, runs: int) -> float | None:
-    found = state.resampled.get(key)
-    return found.sd if found is not None and len(found.nodes) == runs else None
+        Place(one.cell.dataset, one.cell.arm, one.cell.level) for one in (last.cells if last is not None else ())
+        if one.diverged), node.failure.message if node.failure is not None else "")
 
 
 def decide(
-    plan: DataPlan, runs: Sequence[Run], *, confirmed: bool, sampled: Sampled = lambda key, runs: None,
+    plan: DataPlan, runs: Sequence[Run], *, confirmed: bool, sampled: Sampled = lambda key: None,
     levels: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[Decision, ...]:
     """What these runs say of every hypothesis of a plan."""
-    measured = {one.id: [_part(plan, one, effect, runs, number, sampled)
+    measured = {one.id: [_part(plan, one, effect, runs, sampled(key_of(one, number)))
                          for number, effect in enumerate(measured_of(one))] for one in plan.hypotheses}
     asked = [one for one in plan.hypotheses if one.confirmatory]
     found = {one.id: _p(measured[one.id][:len(one.effects)]) for one in plan.hypotheses}
@@ -164,72 +215,271 @@ def holm_levels(p_values: Sequence[float | None]) -> list[float]:
     return levels
 
 
-class _Measured(NamedTuple):
-    """An effect before its interval: the mean's standard error and degrees of freedom, or why there is none."""
+class Units(NamedTuple):
+    """The values of an effect by unit, and what became of the seeds that have none."""
 
-    effect: Effect
     values: tuple[float, ...] = ()
     seeds: tuple[int, ...] = ()
-    error: float | None = None
-    freedom: float = 0.0
-    over_examples: float = 0.0
-    """Of the squared error, what more units do not make smaller."""
+    diverged: Mapping[str, int] = {}
+    """Arm that is read -> seeds with which it diverged."""
+    ran: int = 0
+    left_out: tuple[str, ...] = ()
+
+
+Spread = tuple[tuple[float, float], ...]
+"""Variances that add up to that of a mean, each with its degrees of freedom; that over units first."""
+
+
+class _Rare(NamedTuple):
+    """What would have been had everything diverged that can hurt an effect (or help it), and how often that may be."""
+
+    values: tuple[float, ...]
+    """By unit, of those in which nothing diverged; that was measured, and that would have been."""
+    lost: tuple[float, ...]
+    often: tuple[tuple[int, int], ...]
+    """Of each arm: with how many seeds of how many it diverged."""
+
+    def rate(self, level: float) -> float:
+        """The most often that any of these arms may diverge."""
+        return min(1.0, sum(most_often(found, ran, level / 2) for found, ran in self.often))
+
+    def end(self, level: float, sign: float, beside: Spread) -> float:
+        """The end of the interval of the mean with worst values, the lower (-1) or the upper one (1)."""
+        rate = self.rate(level)
+        values = [(1 - rate) * value + rate * lost for value, lost in zip(self.values, self.lost, strict=True)]
+        return fmean(values) + sign * half_width((_over_units(values), *beside), level)
+
+
+class _Measured(NamedTuple):
+    """An effect before its interval: the variances of its mean, or why there are none."""
+
+    effect: Effect
+    units: Units = Units()
+    spread: Spread = ()
+    rare: tuple[_Rare, _Rare] | None = None
+    """Where worst values count: what hurts, and what helps."""
     why: str = ""
 
 
+def half_width(spread: Spread, level: float) -> float:
+    """Half of the interval of a mean whose variance is a sum of these."""
+    return sqrt(sum(t_quantile(1 - level / 2, freedom) ** 2 * variance for variance, freedom in spread if variance))
+
+
+def _ends(mean: float, spread: Spread, rare: tuple[_Rare, _Rare] | None, level: float) -> tuple[float, float]:
+    """The interval of a mean at a level."""
+    half = half_width(spread, level)
+    if rare is None:
+        return mean - half, mean + half
+    hurts, helps = rare
+    return min(mean - half, hurts.end(level, -1, spread[1:])), max(mean + half, helps.end(level, 1, spread[1:]))
+
+
+def _over_units(values: Sequence[float]) -> tuple[float, float]:
+    spread = stdev(values) if differ(values) else 0.0
+    return spread ** 2 / len(values), len(values) - 1.0
+
+
 def _part(
-    plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[Run], number: int, sampled: Sampled
+    plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[Run], over: OverExamples | None
 ) -> _Measured:
     try:
-        values = effect_values(plan, one, effect, runs)
+        units = units_of(plan, one, effect, runs)
     except (Gap, EstimandError) as gap:
         return _Measured(effect, why=f"{gap} was not measured" if isinstance(gap, Gap) else str(gap))
-    seeds = () if one.unit == "datasets" else tuple(run.seed for run in runs)
-    if len(values) < 2:
-        return _Measured(effect, values, seeds, why="one unit shows no spread" if values else "nothing was measured")
-    spread = stdev(values) if differ(values) else 0.0
-    over_units = spread ** 2 / len(values)
-    over_examples = (sampled(key_of(one, number), len(runs)) or 0.0) ** 2 if "and" in one.unit else 0.0
-    if not over_units + over_examples:
-        return _Measured(effect, values, seeds, why="every seed gave the same: the spread is unknown")
-    freedom = (len(values) - 1) * ((over_units + over_examples) / over_units) ** 2 if over_units else 1e6
-    return _Measured(effect, values, seeds, sqrt(over_units + over_examples), min(freedom, 1e6), over_examples)
+    found = _Measured(effect, units)
+    if len(units.values) < 2:
+        lost = next(iter(units.left_out), "") or ("training diverged with every seed" if any(
+            units.diverged.values()) else "nothing was measured")
+        return found._replace(why="one unit shows no spread" if units.values else lost)
+    if over is not None and one.unit == "seeds and clusters" and (over.sd is None or over.reason):
+        return found._replace(why=f"the spread over clusters is unknown: {over.reason or 'a score has no value'}")
+    if over is not None and one.unit == "seeds and clusters" and over.worth and over.clusters < LEAST_CLUSTERS:
+        return found._replace(why=f"{over.clusters} clusters, at least {LEAST_CLUSTERS} needed")
+    spread = _spread(_over_units(units.values), over if "and" in one.unit else None)
+    if not any(variance for variance, _ in spread):
+        return found._replace(why="every seed gave the same: the spread is unknown")
+    if one.diverged != "worst value":
+        return found._replace(spread=spread)
+    try:
+        return found._replace(spread=spread, rare=_rare(plan, one, effect, runs, units))
+    except Gap as gap:
+        return found._replace(why=f"{gap} has no value where training diverges")
+
+
+def _spread(own: tuple[float, float], over: OverExamples | None) -> Spread:
+    """The variance over units and, where it is known, that over examples. In records from before both have the degrees
+    of freedom after Satterthwaite with which they were printed."""
+    if over is None or not over.sd:
+        return (own,)
+    if over.worth:
+        return (own, (over.sd ** 2, max(over.worth - 1, 0.01)))
+    freedom = own[1] * ((own[0] + over.sd ** 2) / own[0]) ** 2 if own[0] else inf
+    return ((own[0], min(freedom, 1e6)), (over.sd ** 2, min(freedom, 1e6)))
+
+
+def units_of(plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[Run]) -> Units:
+    """The values of an effect in each unit: a seed, or a dataset with its mean over seeds.
+
+    Raises `Gap` where a dataset that is a unit has no value, and `EstimandError`.
+    """
+    datasets = [use.name for use in plan.datasets] if one.unit == "datasets" and runs else [""]
+    found: list[tuple[int, float]] = []
+    values, left_out, diverged, ran = list[float](), list[str](), Counter[str](), 0
+    for dataset in datasets:
+        of_dataset: list[tuple[int, float]] = []
+        for run in runs:
+            try:
+                value, lost = value_of(plan, one, effect, run, dataset=dataset)
+                of_dataset.append((run.seed, float(value)))
+                diverged.update(lost)
+                ran += 1
+            except Diverged as those:
+                diverged.update(those.arms)
+                ran += 1
+            except Gap as gap:
+                left_out.append(f"{gap} was not measured{f' ({run.failed})' if run.failed else ''}")
+        if dataset and not of_dataset:
+            raise Gap(Place(dataset, "every arm", ""), " together, with any seed,")
+        values += [fmean(value for _, value in of_dataset)] if dataset else []
+        found += of_dataset
+    seeds = () if one.unit == "datasets" else tuple(seed for seed, _ in found)
+    arms = dict.fromkeys(place.arm for place in places_of(effect.estimand, plan, metric_of(effect, plan)))
+    return Units(tuple(values) if one.unit == "datasets" else tuple(value for _, value in found), seeds,
+                 {arm: diverged[arm] for arm in arms} if ran else {}, ran, tuple(left_out))
 
 
 def effect_values(plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[Run]) -> tuple[float, ...]:
-    """The value of an effect in each unit: a seed, or a dataset with its mean over seeds. Raises `Gap`."""
-    if one.unit == "datasets":
-        uses = plan.datasets if runs else ()
-        return tuple(fmean(_value(plan, effect, run, use.name) for run in runs) for use in uses)
-    return tuple(_value(plan, effect, run, "") for run in runs)
+    """The value of an effect in each unit that has one. Raises `Gap` and `EstimandError`."""
+    return units_of(plan, one, effect, runs).values
 
 
-def _value(plan: DataPlan, effect: Effect, run: Run, dataset: str) -> float:
+class _Reading:
+    """The cells of a run as an estimand reads them, and which of them diverged or are missing."""
+
+    def __init__(self, run: Run, metric: MetricSpec, worst: float | None, values: Values | None) -> None:
+        self._run, self._metric, self._values, self.worst = run, metric, values, worst
+        self.diverged: set[str] = set()
+        self.missing: list[Place] = []
+
+    def __call__(self, place: Place) -> Number:
+        found = self._found(place)
+        if found is not None:
+            return found
+        if place._replace(by="") not in self._run.diverged:
+            self.missing.append(place)
+        elif place.by:  # it is chosen last
+            return -inf if self._metric.higher_is_better else inf
+        else:
+            self.diverged.add(place.arm)
+            if self.worst is not None:
+                return self.worst
+        return nan
+
+    def _found(self, place: Place) -> Number | None:
+        if self._values is not None and not place.by:
+            return self._values(place)
+        found = self._run.others.get(place.by, {}) if place.by else self._run.values
+        return found.get((place.dataset, place.condition, self._metric.name))
+
+
+def value_of(
+    plan: DataPlan, one: Hypothesis, effect: Effect, run: Run, *, dataset: str = "", values: Values | None = None,
+) -> tuple[Number, frozenset[str]]:
+    """The value of an effect in one run, on a dataset (the main one), and the arms that diverged of those it reads.
+
+    Raises `Diverged` where such a run is left out, `Gap` where a cell is missing, and `EstimandError`.
+    """
     metric = metric_of(effect, plan)
-
-    def read(place: Place) -> float:
-        values = run.others.get(place.by, {}) if place.by else run.values
-        found = values.get((place.dataset, place.condition, metric.name))
-        if found is None and place._replace(by="") in run.diverged:
-            found = metric.worst
-        if found is None:
-            raise Gap(place)
-        return found
-
+    read = _Reading(run, metric, metric.worst if one.diverged == "worst value" else None, values)
     try:
-        return float(evaluated(effect.estimand, plan, metric, read, dataset=dataset))
+        value = evaluated(effect.estimand, plan, metric, read, dataset=dataset)
     except Gap as gap:
         raise Gap(gap.place, f" with seed {run.seed}") from None
+    if read.diverged and read.worst is None:
+        raise Diverged(frozenset(read.diverged))
+    if read.missing:
+        raise Gap(read.missing[0], f" with seed {run.seed}")
+    return value, frozenset(read.diverged)
+
+
+def _rare(
+    plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[Run], units: Units
+) -> tuple[_Rare, _Rare]:
+    """What divergence does to an effect at its worst, and at its best, in the runs without any. Raises `Gap`."""
+    metric = metric_of(effect, plan)
+    whole: list[tuple[str, Run]] = []
+    for dataset in [use.name for use in plan.datasets] if one.unit == "datasets" else [""]:
+        for run in runs:
+            try:
+                whole += [] if value_of(plan, one, effect, run, dataset=dataset)[1] else [(dataset, run)]
+            except Gap:
+                continue
+    if len(whole) < 2 or metric.worst is None:
+        raise Gap(Place(plan.datasets[0].name, "an effect of fewer than two seeds without divergence", ""))
+
+    def made(sign: float) -> _Rare:
+        arms, values, lost = set[str](), list[float](), list[float]()
+        for dataset, run in whole:
+            most, places = _at_worst(plan, one, effect, run, dataset, sign)
+            arms |= {place.arm for place in places}
+            values.append(float(value_of(plan, one, effect, run, dataset=dataset)[0]))
+            lost.append(most)
+        return _Rare(tuple(values), tuple(lost), tuple((units.diverged[arm], units.ran) for arm in sorted(arms)))
+
+    return made(1.0), made(-1.0)
+
+
+def worst_loss(plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[Run]) -> float:
+    """What divergence costs an effect at most where worst values count, on average over the runs; else 0. Raises `Gap`.
+    """
+    if one.diverged != "worst value":
+        return 0.0
+    hurts, _ = _rare(plan, one, effect, runs, units_of(plan, one, effect, runs))
+    return fmean(hurts.values) - fmean(hurts.lost)
+
+
+def _at_worst(
+    plan: DataPlan, one: Hypothesis, effect: Effect, run: Run, dataset: str, sign: float
+) -> tuple[float, set[Place]]:
+    """The least value (the largest, where `sign` is -1) that an effect has in a run if cells of it diverge, and which:
+    each that makes it less, alone or with others that do. Raises `Gap`."""
+    metric, lost = metric_of(effect, plan), set[Place]()
+
+    def at(places: set[Place]) -> float:
+        return float(value_of(plan, one, effect, run, dataset=dataset, values=lambda place: metric.worst if place in
+                              places else run.values.get((place.dataset, place.condition, metric.name)))[0])
+
+    least = at(lost)
+    every = [place for place in places_of(effect.estimand, plan, metric, dataset=dataset) if not place.by]
+    for _ in range(2):  # once more: of the larger of two, either alone costs nothing
+        for place in every:
+            if sign * (value := at(lost | {place})) < sign * least:
+                least, lost = value, lost | {place}
+    return least, lost
 
 
 def _p(parts: Sequence[_Measured]) -> float | None:
-    found: list[float] = []
-    for part in parts:
-        if part.error is None:
-            return None
-        t = (fmean(part.values) - part.effect.smallest) / part.error
-        found.append(min(1.0, 2 * students_t(-t, part.freedom)))
-    return max(found)
+    return None if any(not part.spread for part in parts) else max(map(_p_of, parts))
+
+
+def _p_of(part: _Measured) -> float:
+    """The level at which the interval of an effect just reaches down to its smallest."""
+    mean, smallest = fmean(part.units.values), part.effect.smallest
+    freedoms = {freedom for variance, freedom in part.spread if variance}
+    if len(freedoms) == 1 and part.rare is None:
+        error = sqrt(sum(variance for variance, _ in part.spread))
+        return min(1.0, 2 * students_t(-(mean - smallest) / error, freedoms.pop()))
+    return _level_of(mean, part.spread, part.rare, smallest)
+
+
+@lru_cache(maxsize=512)
+def _level_of(mean: float, spread: Spread, rare: tuple[_Rare, _Rare] | None, smallest: float) -> float:
+    low, high = -700.0, 0.0  # of its logarithm
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _ends(mean, spread, rare, exp(middle))[0] > smallest else (middle, high)
+    return exp(high)
 
 
 def _decision(
@@ -240,8 +490,8 @@ def _decision(
     own, others, rival = parts[:len(one.effects)], parts[len(one.effects):end], parts[end:]
     verdicts = [part.verdict for part in own]
     against: tuple[Verdict, ...] = ("opposite", "negligible", "smaller")
-    whole = all(part.low is not None for part in own)  # what has a gap is open, whatever its other parts say
-    refuted: tuple[Verdict, ...] = tuple(name for name in against if whole and name in verdicts)
+    # while a part is open the whole is: no word for all of them is true of that part
+    refuted: tuple[Verdict, ...] = tuple(name for name in against if "undecided" not in verdicts and name in verdicts)
     verdict: Verdict = "supported" if set(verdicts) == {"supported"} else (*refuted, "undecided")[0]
     return Decision(hypothesis=one, parts=tuple(own), verdict=verdict, p=p, level=level, family=family,
                     confirmed=confirmed, holds=sum(part.verdict == "supported" for part in others),
@@ -250,16 +500,30 @@ def _decision(
 
 
 def _decided(part: _Measured, level: float) -> PartDecided:
-    base = PartDecided(effect=part.effect, values=part.values, seeds=part.seeds, why=part.why,
-                       mean=fmean(part.values) if part.values else None)
-    if part.error is None:
+    values = part.units.values
+    base = PartDecided(
+        effect=part.effect, values=values, seeds=part.units.seeds, why=part.why, mean=fmean(values) if values else None,
+        diverged=dict(part.units.diverged), ran=part.units.ran, left_out=part.units.left_out)
+    if not part.spread:
         return base
-    mean, half = fmean(part.values), t_quantile(1 - level / 2, part.freedom) * part.error
-    verdict = verdict_of(mean - half, mean + half, part.effect.smallest)
+    mean = fmean(values)
+    low, high = _ends(mean, part.spread, part.rare, level)
+    verdict = verdict_of(low, high, part.effect.smallest)
+    open_ = verdict == "undecided"
     return base.model_copy(update={
-        "low": mean - half, "high": mean + half, "verdict": verdict, "examples": part.over_examples > 0,
-        "sd": stdev(part.values) if differ(part.values) else None,
-        "decides": n_deciding(part, mean, level) if verdict == "undecided" else None})
+        "low": low, "high": high, "verdict": verdict, "examples": any(variance for variance, _ in part.spread[1:]),
+        "sd": stdev(values) if differ(values) else None,
+        "why": _of_rare(part, level) if open_ and part.rare is not None else "",
+        "decides": n_deciding(part, mean, level) if open_ and part.rare is None else None})
+
+
+def _of_rare(part: _Measured, level: float) -> str:
+    """How often training may diverge, where that alone keeps an effect from being decided; else empty."""
+    mean, smallest = fmean(part.units.values), part.effect.smallest
+    if part.rare is None or verdict_of(*_ends(mean, part.spread, None, level), smallest) == "undecided":
+        return ""
+    return (f"{part.units.ran} seeds leave it open whether training diverges with up to "
+            f"{max(one.rate(level) for one in part.rare):.0%} of them")
 
 
 def verdict_of(low: float, high: float, smallest: float) -> Verdict:
@@ -275,16 +539,22 @@ def verdict_of(low: float, high: float, smallest: float) -> Verdict:
 
 def n_deciding(part: _Measured, mean: float, level: float) -> int | None:
     """Units whose interval would decide, were mean and spread what they are now; None where no number would."""
-    smallest, error = part.effect.smallest, part.error or 0.0
+    smallest, values = part.effect.smallest, part.units.values
     if mean > smallest:
         room = mean - smallest
     elif mean > -smallest:
         room = max(smallest - abs(mean), -mean)
     else:
         room = -mean
-    variance = max(0.0, error ** 2 - part.over_examples) * len(part.values)
-    return next((n for n in _sizes() if t_quantile(1 - level / 2, n - 1) * sqrt(
-        variance / n + part.over_examples) < room), None)
+    (variance, freedom), *more = part.spread
+    as_before = freedom != len(values) - 1  # a record from before, whose spread over examples has no freedom of its own
+
+    def decides(n: int) -> bool:
+        return half_width(((variance * len(values) / n, n - 1.0), *(
+            (over, n - 1.0 if as_before else of) for over, of in more)), level) < room
+
+    sizes = _sizes()  # the larger, the narrower is the interval
+    return sizes[bisect_left(sizes, True, key=decides)] if decides(sizes[-1]) else None
 
 
 def n_planned(sd: float, pilot: int, smallest: float, level: float) -> int:
@@ -298,6 +568,14 @@ def n_planned(sd: float, pilot: int, smallest: float, level: float) -> int:
     return max(MINIMUM_REPLICATES, min(LARGEST_N, ceil((both * sd / smallest) ** 2)))
 
 
+def n_rare(harm: float, smallest: float, level: float) -> int:
+    """Fresh units that show, where none of them diverges, that divergence costs half of the smallest effect at most.
+    `harm` is what one costs."""
+    rate = min(1.0, smallest / 2 / harm) if harm > 0 else 1.0
+    return min(LARGEST_N, ceil(log(level / 2) / log(1 - rate))) if rate < 1 else 1
+
+
+@cache
 def _sizes() -> Sequence[int]:
     """Numbers of units that are tried, each up to 200, then in steps of a twentieth."""
     sizes = [*range(2, 200)]

@@ -1,17 +1,20 @@
 """Paired differences, and what may be said of them.
 
 All of them are exploratory: what a study decides are its hypotheses (`record.claims.decisions`), which no pair that
-nobody asked for takes power from. Differences of one split belong to one of two families. **Primary**: the primary
-metric, a method against a baseline, over all datasets and levels, which readers of any study look for first. **Other**:
-everything else that is compared, other metrics and ablations. Two families, since a plan that adds a metric to look at
-should not make its main comparison harder to call; and no more than two, since a paper that finds something in one of
-twenty side results has found what chance hands out.
+nobody asked for takes power from. Differences of one split belong to one of two families. **Primary**: what was asked,
+that is the primary metric, a method against a baseline, over all datasets and levels, which readers of any study look
+for first, and every pair of cells that a hypothesis of the plan reads in its metric. **Other**: everything else that is
+compared, other metrics and ablations. Two families, since a plan that adds a metric to look at should not make its main
+comparison harder to call; and no more than two, since a paper that finds something in one of twenty side results has
+found what chance hands out.
 
 A difference is called where all of this holds: at least `MINIMUM_REPLICATES` pairs that are not all the same, a paired
 t test that survives Holm's correction at 5 % within its family, and, where predictions were resampled
 (`RunState.resampled`), a 95 % interval over the test examples on the same side of zero. The first is about training
 again, the second about other test examples; a difference that only one of them supports is not called. A family counts
 every difference that was made, also those with too few pairs to be tested. What is called is called of `condition`.
+What is not called is `not significant`, and told with the number of comparisons that it was corrected for: its own
+interval, which is not corrected, may well exclude zero.
 
 What it does not guarantee: that the family of a stage's report, which looks at validation data, is that of the paper;
 each is corrected for itself. The intervals, those over examples too, are not corrected: each holds for itself alone.
@@ -24,13 +27,15 @@ from statistics import fmean
 from typing import Literal
 
 from record.claims.caveats import Caveat, Caveats
+from record.claims.decisions import measured_of
 from record.claims.means import LEVEL, MINIMUM_REPLICATES, Claim, detectable, holm, interval, p_value, weakest
+from record.estimands import conditions_read
 from record.fold.state import RunState
 from record.nouns.data import OverExamples, Split
 from record.rounding import ROUNDING, minus
 from record.typeset import key_of
 
-Called = Literal["improved", "worsened", "no measurable difference", "unknown"]
+Called = Literal["improved", "worsened", "not significant", "unknown"]
 Family = Literal["primary", "other"]
 
 
@@ -57,14 +62,23 @@ class Difference(Claim):
     caveats: tuple[Caveat, ...] = ()
 
     @property
+    def told(self) -> str:
+        """What is called, with what it was held against where it is not significant."""
+        if self.called != "not significant":
+            return self.called
+        if self.by_examples:
+            return f"{self.called} over test examples"
+        return f"{self.called} after Holm over {self.compared} comparisons" if self.compared > 1 else self.called
+
+    @property
     def verdict(self) -> str:
-        """What is called, and what has to be said beside it: `improved, stale tuning`."""
-        return ", ".join((self.called, *self.caveats))
+        """What is told, and what has to be said beside it: `improved, stale tuning`."""
+        return ", ".join((self.told, *self.caveats))
 
     @property
     def by_examples(self) -> bool:
         """Whether only the choice of test examples keeps this difference from being called."""
-        return (self.called == "no measurable difference" and self.p_adjusted is not None
+        return (self.called == "not significant" and self.p_adjusted is not None
                 and self.p_adjusted <= LEVEL)
 
 
@@ -76,15 +90,16 @@ def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
     higher = {metric.name: metric.higher_is_better for metric in plan.metrics}
     roles = {arm.name: arm.role for arm in plan.arms}
     against = {"method": "baseline", "ablation": "method"}
-    caveats = Caveats(state, claims)
+    caveats, read = Caveats(state, claims), [conditions_read(measured_of(one), plan) for one in plan.hypotheses]
 
     def role_of(claim: Claim) -> str:
         return roles.get(claim.arm, "ablation")
 
     made = [
         _difference(state, a, b, higher=higher[a.name]).model_copy(update={
-            "caveats": caveats.of(a, b), "family": "primary" if a.name == plan.primary.name
-            and role_of(a) == "method" else "other"})
+            "caveats": caveats.of(a, b), "family": "primary" if (
+                a.name == plan.primary.name and role_of(a) == "method") or any(
+                {(one.dataset, one.name, one.condition) for one in (a, b)} <= cells for cells in read) else "other"})
         for a in claims for b in claims
         if (a.name, a.dataset, a.split, a.level) == (b.name, b.dataset, b.split, b.level) and a.name in higher
         and role_of(b) == against.get(role_of(a)) and set(a.seeds) & set(b.seeds)]
@@ -127,7 +142,7 @@ def _tested(one: Difference, p: float | None, adjusted: float | None, compared: 
     if adjusted is None:
         called = "unknown"
     elif adjusted > LEVEL or (one.over_examples is not None and not one.over_examples.supports(one.mean)):
-        called = "no measurable difference"
+        called = "not significant"
     return one.model_copy(update={
         "p": p, "p_adjusted": adjusted, "compared": compared, "called": called,
         "detectable": None if one.sd is None else detectable(one.n, one.sd, compared)})

@@ -92,6 +92,12 @@ def students_t(value: float, freedom: float) -> float:
     return float(_special().stdtr(freedom, value))
 
 
+def most_often(found: int, ran: int, share: float) -> float:
+    """The upper end of a Clopper-Pearson interval: what happened so often of so many times happens at most so often,
+    but for this share of the times. Source: Clopper and Pearson 1934."""
+    return 1.0 if found >= ran else float(_special().betaincinv(found + 1, ran - found, 1 - share))
+
+
 def _special() -> Any:
     """scipy.special, imported when first asked for: that takes longer than most commands."""
     return import_module("scipy.special")
@@ -111,7 +117,7 @@ def trusted_replicates(state: RunState, node: str) -> list[Node]:
     if node in state.nodes and state.nodes[node].suspect:
         return []
     found = [one for one in replicates_of(state, node) if not one.suspect]
-    fresh = [one for one in found if state.lock is not None and one.seed in state.lock.seeds]
+    fresh = [one for one in found if state.lock is not None and state.lock.has(one.seed)]
     return fresh if any(one.status == "good" for one in fresh) else found
 
 

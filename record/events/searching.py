@@ -252,6 +252,10 @@ class Locked(Frozen):
     seeds: tuple[int, ...] = Field(description="in the order in which they run")
     why: str = Field(default="", description="why there are fewer seeds than are wanted")
 
+    def has(self, seed: int) -> bool:
+        """Whether a seed is a fresh one: locked, or one after those, which takes the place of one that failed."""
+        return bool(self.seeds) and seed >= self.seeds[0]
+
 
 class ProtocolReviewed(Frozen):
     """The data plan was reviewed before it was fixed and before any code was written; `prepared` has it as amended.

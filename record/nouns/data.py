@@ -264,6 +264,8 @@ class DatasetFacts(Frozen):
     warnings: tuple[str, ...] = Field(default=(), description="what a reader of its results must know")
     meta: dict[str, tuple[str, ...]] = Field(default_factory=dict, description=(
         "columns that metrics may go by and features are not -> their values, none where there are many"))
+    meta_in_test: dict[str, int] = Field(default={}, exclude_if=lambda found: not found, description=(
+        "such a column -> how many values of it the test examples have; empty in records from before"))
     meta_shown: tuple[str, ...] = Field(default=(), description="those of them that code sees in train and dev")
     scorer: str = Field(default="", description="what a frozen scorer of the user's computes, and from what, in words")
     command: str = Field(default="", description="of a user's repository: what each cell is one run of")
@@ -358,10 +360,15 @@ class OverExamples(Frozen):
     key: str = Field(description="of the difference or effect")
     nodes: tuple[str, ...] = Field(description="whose predictions were resampled")
     others: tuple[str, ...] = Field(default=(), description="those of a difference's other arm, in the same order")
-    sd: float | None = Field(default=None, description="over the resamples")
+    sd: float | None = Field(default=None, description=(
+        "of the mean over other test examples, or clusters of them; in records without `worth`, over the resamples"))
     low: float | None = None
     high: float | None = None
     examples: int = Field(default=0, description="of the test set")
+    clusters: int = Field(default=0, description="of an effect over clusters: how many the test set has, the fewest of "
+                                                 "the datasets that it is read on")
+    worth: float = Field(default=0.0, description=(
+        "of an effect: so many examples, or clusters of equal size, `sd` rests on; 0 in records from before"))
     draws: int = Field(default=0, description="resamples of the whole test set")
     reason: str = ""
 

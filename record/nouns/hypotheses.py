@@ -42,7 +42,13 @@ class Hypothesis(Frozen):
     reason: str = Field(min_length=1, description="why smaller effects would not matter, one phrase")
     unit: Unit = Field(default="seeds and examples", description=(
         "over what the interval generalises; what is trained or sampled has the seed in any case"))
-    cluster: str = Field(default="", description="the column of examples that belong together, for seeds and clusters")
+    cluster: str = Field(default="", description=(
+        "the column of examples that belong together, for seeds and clusters: five values of it in test at least"))
+    diverged: Literal["left out", "worst value"] = Field(
+        default="left out", exclude_if=lambda value: value == "left out", description=(
+            "what a seed counts with which training of an arm that is read diverged: left out, with the rate of each "
+            "arm told; or the metric's worst value, which takes about a hundred seeds to support anything, since "
+            "fewer do not show that divergence is rare"))
     rival: Rival | None = Field(default=None, description="of every confirmatory hypothesis")
     confirmatory: bool = Field(default=True, description="whether it is decided; else it is only looked at")
     alternatives: tuple[Effect, ...] = Field(default=(), max_length=6, description=(
@@ -61,6 +67,11 @@ class PartDecided(Frozen):
     sd: float | None = Field(default=None, description="over the values")
     examples: bool = Field(default=False, description="whether the spread over test examples, or clusters of them, is "
                                                       "in the interval")
+    diverged: dict[str, int] = Field(default={}, description=(
+        "arm that it reads -> seeds with which its training diverged; empty where no seed ran"))
+    ran: int = Field(default=0, description="seeds, by dataset where these are the unit, with a value or diverged")
+    left_out: tuple[str, ...] = Field(default=(), description=(
+        "seeds without a value, for other reasons than divergence, each with what is missing"))
     verdict: Verdict = "undecided"
     why: str = Field(default="", description="why it is undecided, where that is not the width of the interval")
     decides: int | None = Field(default=None, description="n that would decide, where the interval is too wide")
@@ -79,18 +90,18 @@ class Decision(Frozen):
     holds: int = Field(default=0, description="of the declared alternatives, those that are supported, too")
     others: tuple[PartDecided, ...] = Field(default=(), exclude=True, description="what came of these alternatives")
     rival: PartDecided | None = Field(default=None, description=(
-        "what came of the measurement on which the rival explanation disagrees; near zero is within plus and minus the "
-        "smallest effect of the first part"))
+        "what came of the measurement on which the rival explanation disagrees; near zero is an interval that has zero "
+        "in it and lies within plus and minus the smallest effect of the first part"))
 
     @property
     def rival_found(self) -> Sign | None:
-        """What was found of it; None where it is left open."""
+        """What was found of it; None where it is left open. An interval without zero is never near zero."""
         one = self.rival
         if one is None or one.low is None or one.high is None:
             return None
-        if -one.effect.smallest < one.low and one.high < one.effect.smallest:
-            return "near zero"
-        return "above zero" if one.low > 0 else "below zero" if one.high < 0 else None
+        if one.low > 0 or one.high < 0:
+            return "above zero" if one.low > 0 else "below zero"
+        return "near zero" if -one.effect.smallest < one.low and one.high < one.effect.smallest else None
 
     @property
     def n(self) -> int:

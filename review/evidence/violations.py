@@ -39,7 +39,7 @@ class Violation(Frozen):
 
 def shows_difference(one: Comparison) -> bool:
     """Whether the ledger says that the two conditions differ."""
-    return one.verdict not in ("no measurable difference", "unknown")
+    return one.verdict not in ("not significant", "unknown")
 
 
 @dataclass(frozen=True)

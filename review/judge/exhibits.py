@@ -180,7 +180,7 @@ def facts_of(state: RunState, draft: Draft) -> RecordFacts:
         fewest_seeds=min((claim.n for claim in claims), default=0), ablations=len(ablations(state)),
         datasets=len(state.datasets), conditions=len(plan.conditions) if plan else 0,
         for_method=directions["improved"], for_other=directions["worsened"],
-        no_difference=directions["no measurable difference"], undecided=directions["unknown"],
+        no_difference=directions["not significant"], undecided=directions["unknown"],
         grades=tuple(sorted(Counter(str(claim.grade) for claim in claims).items())),
         bound_values=len(used_keys(draft.texts)), references=len(used_keys(draft.texts, CITES)),
         figures=len(used_keys(draft.texts, frozenset({"paperfigure"}))), limited=state.limited or "",

@@ -71,6 +71,7 @@ def prepare(
         duplicates_by={f"{later} in {earlier}": count for (later, earlier), count in shared.items()},
         missing=dict(examples.missing), meta={name: values if len(values) <= MOST_VALUES else () for name, values in (
             (name, tuple(map(str, np.unique(texts)))) for name, texts in examples.meta.items())},
+        meta_in_test={name: len(np.unique(texts[made.rows["test"]])) for name, texts in examples.meta.items()},
         meta_shown=examples.meta_shown, warnings=(*examples.warnings, *made.warnings, *repeated))
 
 

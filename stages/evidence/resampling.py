@@ -7,27 +7,32 @@ Tibshirani 1993, "An Introduction to the Bootstrap", chapter 13.
 
 Large test sets get fewer draws, never fewer examples; below `FEWEST` draws there is no interval.
 
+Clusters of examples are few, and of unlike size: a bootstrap of them comes out too small. Each is left out once instead
+(the jackknife; `CV3` in MacKinnon, Nielsen and Webb 2023, "Cluster-robust inference: a guide to empirical practice").
+What clusters of unlike size are worth in clusters of one size is told beside it (Kish 1965).
+
 What it does not guarantee: anything of values that were not computed by us from predictions (`evaluated`, `logged`),
-nor of examples that depend on each other, as frames of one film do. Percentile intervals are too short for a few dozen
-examples.
+nor, without clusters, of examples that depend on each other, as frames of one film do. Percentile intervals are too
+short for a few dozen examples.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from math import isfinite, sqrt
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from record.claims.decisions import Run, deciding_nodes, key_of, measured_of, run_of
+from record.claims.decisions import Diverged, Run, deciding_nodes, key_of, measured_of, run_of, value_of
 from record.claims.differences import Difference, differences
 from record.claims.means import paper_claims
-from record.estimands import Gap, Place, evaluated, metric_of, places_of
+from record.estimands import Gap, Number, Place, metric_of, places_of
 from record.fold.state import RunState
 from record.folder import RunFolder
 from record.nouns.data import DataPlan, DatasetFacts, OverExamples
-from record.nouns.hypotheses import Effect
+from record.nouns.hypotheses import Effect, Hypothesis
 from sandbox.errors import SubmissionRefused
 from sandbox.formulas import cost, kept
 from sandbox.metrics import draw_counts, passes, resampled_scores
@@ -48,6 +53,14 @@ CELLS = 2**28
 NOT_OURS = "its values were not computed by the program from predictions"
 
 
+class Sample(NamedTuple):
+    """What the test examples of a dataset are a sample of: so many examples, or clusters, and what they are worth in
+    clusters of one size."""
+
+    units: int
+    worth: float
+
+
 def resampled(state: RunState, folder: RunFolder) -> tuple[OverExamples, ...]:
     """What resampling says of every difference on test data, or why it says nothing; in the order of the differences.
 
@@ -66,55 +79,90 @@ def _effects(state: RunState, folder: RunFolder) -> Iterator[OverExamples]:
     """The same of every effect of a hypothesis that generalises over examples, on whatever datasets it is read; a
     choice inside it stays as the validation or dev values of its seed have it."""
     plan, nodes = state.data_plan, [one for one in deciding_nodes(state)[0] if one.status == "good"]
-    asked = [(one.cluster, key_of(one, number), effect) for one in (plan.hypotheses if plan is not None else ())
+    asked = [(one, key_of(one, number), effect) for one in (plan.hypotheses if plan is not None else ())
              if one.unit in ("seeds and examples", "seeds and clusters")
              for number, effect in enumerate(measured_of(one))]
     if plan is None or not nodes or not asked:
         return
-    facts, drawn, reason = {one.name: one for one in state.datasets}, Drawn(), ""
+    facts, drawn = {one.name: one for one in state.datasets}, Drawn()
     names = {metric_of(effect, plan).name for *_, effect in asked}
-    read = {(cluster, place.dataset, place.condition) for cluster, _, effect in asked
+    read = {(one.cluster, place.dataset, place.condition) for one, _, effect in asked
             for place in places_of(effect.estimand, plan, metric_of(effect, plan))}
+    samples: dict[tuple[str, str], Sample] = {}
+    reasons: dict[tuple[str, str], str] = {}
     for cluster, dataset in sorted({one[:2] for one in read}):
         wanted = {(node.id, condition) for node in nodes for *where, condition in read if where == [cluster, dataset]}
         try:
-            drawn |= {(cluster, dataset, *key): values for key, values in _drawn(
-                state, folder, facts[dataset], wanted, names=names, cluster=cluster).items()}
+            samples[cluster, dataset], values = _drawn(
+                state, folder, facts[dataset], wanted, names=names, cluster=cluster)
+            drawn |= {(cluster, dataset, *key): each for key, each in values.items()}
         except SubmissionRefused as error:
-            reason = str(error)
+            reasons[cluster, dataset] = str(error)
     runs = [run_of(node, state.tests.get(node.id, ())) for node in nodes]
-    for cluster, key, effect in asked:
-        yield _effect(plan, effect, key, runs, {key[1:]: values for key, values in drawn.items() if key[0] == cluster},
-                      reason, facts[plan.datasets[0].name].sizes.get("test", 0))
+    for one, key, effect in asked:
+        yield over_examples(
+            plan, one, effect, key, runs, reason=next((
+                reasons[one.cluster, place.dataset] for place in places_of(effect.estimand, plan, metric_of(
+                    effect, plan)) if (one.cluster, place.dataset) in reasons), ""),
+            drawn={name[1:]: values for name, values in drawn.items() if name[0] == one.cluster},
+            samples={dataset: sample for (cluster, dataset), sample in samples.items() if cluster == one.cluster})
 
 
-def _effect(
-    plan: DataPlan, effect: Effect, key: str, runs: Sequence[Run], drawn: Mapping[tuple[str, ...], Any], reason: str,
-    examples: int,
+def over_examples(
+    plan: DataPlan, one: Hypothesis, effect: Effect, key: str, runs: Sequence[Run], *,
+    drawn: Mapping[tuple[str, ...], Any], samples: Mapping[str, Sample], reason: str = "",
 ) -> OverExamples:
+    """How an effect varies with the test examples. `drawn` are the values by dataset, node, condition and metric: in
+    every draw of examples, or with each cluster left out."""
     import numpy as np
 
-    metric, nodes = metric_of(effect, plan), tuple(run.node for run in runs)
-    shortest = min((len(values) for values in drawn.values()), default=0)
-    nothing = OverExamples(key=key, nodes=nodes, reason=reason or NOT_OURS)
+    metric, kept = metric_of(effect, plan), [run for run in runs if _decides(plan, one, effect, run)]
+    nothing = OverExamples(key=key, nodes=tuple(run.node for run in kept), reason=reason or NOT_OURS)
+    if reason or not kept:
+        return nothing
 
-    def read(run: Run, place: Place) -> Any:
-        if place.by:
-            return run.others[place.by][place.dataset, place.condition, metric.name]
-        if place in run.diverged and metric.worst is not None:
-            return metric.worst
+    def mean(values: Callable[[Run, Place], Number | None]) -> NDArray[Any]:
+        with np.errstate(all="ignore"):
+            return np.atleast_1d(sum(value_of(plan, one, effect, run, values=partial(values, run))[0]
+                                     for run in kept) / len(kept))
+
+    def measured(run: Run, place: Place) -> Number | None:
+        return run.values.get((place.dataset, place.condition, metric.name))
+
+    def resampled_in(dataset: str, run: Run, place: Place) -> Number | None:
+        if dataset not in ("", place.dataset) or measured(run, place) is None:  # a cell that diverged has no draws
+            return measured(run, place)
         return drawn[place.dataset, run.node, place.condition, metric.name][:shortest]
 
+    read = sorted({place.dataset for place in places_of(effect.estimand, plan, metric)})
+    units, worth = (min(getattr(samples[name], field) for name in read) if samples else 0 for field in Sample._fields)
+    shortest = None if one.cluster else min((len(values) for values in drawn.values()), default=0)
     try:
-        means = np.mean([evaluated(effect.estimand, plan, metric, partial(read, run)) for run in runs], axis=0)
+        if one.cluster:
+            whole, variance = mean(measured), 0.0
+            for dataset in read:
+                without = mean(partial(resampled_in, dataset))
+                variance += float(((without - whole) ** 2).sum()) * (len(without) - 1) / len(without)
+            found = OverExamples(key=key, nodes=nothing.nodes, clusters=units, worth=worth)
+            return found.model_copy(update={"sd": sqrt(variance)} if isfinite(variance) else {
+                "reason": f"{metric.name} has no value without one of the clusters"})
+        means = mean(partial(resampled_in, ""))
     except (KeyError, Gap):
         return nothing
-    means = np.atleast_1d(means)[np.isfinite(np.atleast_1d(means))]
+    means = means[np.isfinite(means)]
     if len(means) < FEWEST:
         return nothing
     low, high = (float(end) for end in np.percentile(means, [2.5, 97.5]))
-    return OverExamples(key=key, nodes=nodes, low=low, high=high, examples=examples, draws=len(means),
-                        sd=float(np.std(means, ddof=1)))
+    return OverExamples(key=key, nodes=nothing.nodes, low=low, high=high, examples=units, worth=worth, draws=len(means),
+                        sd=float(np.std(means, ddof=1)) * sqrt(units / max(1, units - 1)))
+
+
+def _decides(plan: DataPlan, one: Hypothesis, effect: Effect, run: Run) -> bool:
+    """Whether a run has a value of an effect, so that its mean is over this one, too."""
+    try:
+        return bool(value_of(plan, one, effect, run))
+    except (Diverged, Gap):
+        return False
 
 
 def draws_for(examples: int, passes: int) -> int:
@@ -140,7 +188,7 @@ def _of_dataset(
     if wanted:
         assert facts is not None
         try:
-            found = _drawn(state, folder, facts, wanted, names=names)
+            found = _drawn(state, folder, facts, wanted, names=names)[1]
         except SubmissionRefused as error:
             reason = str(error)
     for one in chosen:
@@ -151,9 +199,9 @@ def _of_dataset(
 def _drawn(
     state: RunState, folder: RunFolder, facts: DatasetFacts, wanted: set[tuple[str, str]], *, names: set[str],
     cluster: str = "",
-) -> dict[tuple[str, str, str], NDArray[Any]]:
-    """The scores of (node, condition)s in every draw of a dataset's test examples, whole clusters of them where a
-    column says which belong together. Raises `SubmissionRefused`."""
+) -> tuple[Sample, dict[tuple[str, str, str], NDArray[Any]]]:
+    """The scores of (node, condition)s in every draw of a dataset's test examples, or without each cluster of them
+    where a column says which belong together; and what is a sample there. Raises `SubmissionRefused`."""
     import numpy as np
 
     examples = facts.sizes.get("test", 0)
@@ -166,13 +214,18 @@ def _drawn(
     assert state.started is not None
     rng = np.random.default_rng([state.started.seed, crc32(facts.name.encode())])
     if not cluster:
-        return _scores(state, folder, facts.name, wanted, names=names, drawn=draw_counts(rng, draws, examples))
+        return Sample(examples, float(examples)), _scores(
+            state, folder, facts.name, wanted, names=names, drawn=draw_counts(rng, draws, examples))
     column = columns_of(folder.labels, facts.name, "test")[1].get(cluster)
     if column is None:
         raise SubmissionRefused(f"{facts.name!r} has no column {cluster!r} to draw clusters by")
     values, member = np.unique(column, return_inverse=True)
-    drawn = draw_counts(rng, draws, len(values))[:, member]
-    return _scores(state, folder, facts.name, wanted, names=names, drawn=drawn)
+    if len(values) > draws:  # so many that they are left out in groups
+        member = rng.permutation(np.arange(len(values)) % draws)[member]
+    sizes = np.bincount(member)
+    without = (np.arange(len(sizes))[:, None] != member).astype(np.uint8)
+    return Sample(len(values), float(sizes.sum() ** 2 / (sizes ** 2).sum())), _scores(
+        state, folder, facts.name, wanted, names=names, drawn=without)
 
 
 def _scores(

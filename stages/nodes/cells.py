@@ -31,6 +31,7 @@ from record.repository_source import CODE
 from record.source import ENTRY, visible_files
 from record.syntax import reads_of, strings_in
 from record.tuning import cells_of_trial
+from sandbox.cells import failure_of_cells
 from sandbox.job import CellOutcome, Job, Outcome
 from sandbox.results import SAID
 from search.tree import View
@@ -246,10 +247,15 @@ class Grid:
             return replace(outcome, seconds=self._seconds, cells=tuple(map(self._line, outcome.cells)),
                            failure=failure, measurements=(), said=(), arrays={}, sealed={}, artifacts={})
         runs = [run for cell in self.keys if (run := self.run_of(cell)) is not None and run.failure is None]
+        lines = tuple(map(self._line, outcome.cells))
+        failure = outcome.failure
+        if failure is not None and failure.kind == "diverged" and self._node.kind == "replicate":
+            failure = failure_of_cells(lines, {run.id: run.failure for cell in self.keys if (
+                run := self.run_of(cell)) is not None and run.failure is not None}, replicate=True)
         single = {(one.dataset, one.condition, one.name) for run in runs for one in run.measurements}
         compared = {metric.name for metric in self._bench.plan.metrics if metric.compares}
         return replace(
-            outcome, seconds=self._seconds, cells=tuple(map(self._line, outcome.cells)),
+            outcome, seconds=self._seconds, cells=lines, failure=failure,
             measurements=(*(value for run in runs for value in run.measurements), *(
                 one for one in outcome.measurements
                 if one.name in compared and (one.dataset, one.condition, one.name) not in single)),

@@ -66,7 +66,7 @@ GRADES: dict[Grade, str] = {
     "logged": "reported by the experiment's code, not recomputed",
 }
 FAMILIES: dict[Family, str] = {
-    "primary": "The primary metric, method against baseline",
+    "primary": "What was asked: the primary metric, method against baseline, and pairs that a hypothesis reads",
     "other": "Other metrics, and ablations",
 }
 

@@ -23,7 +23,7 @@ from record.claims.means import (
     winner,
 )
 from record.claims.printing import printed, setups
-from record.estimands import metric_of, places_of
+from record.estimands import conditions_read
 from record.fold.state import RunState
 from record.folder import RunFolder, read_source
 from record.ladder import RUNGS, reference_claims
@@ -234,14 +234,7 @@ class Asked(NamedTuple):
 
 def asked(plan: DataPlan, found: Sequence[Difference]) -> Asked:
     """The cells that hypotheses read; and of method and baseline, in the primary metric, what no hypothesis covers."""
-    read: list[set[tuple[str, str, str]]] = []
-    for one in plan.hypotheses:
-        cells: set[tuple[str, str, str]] = set()
-        for effect in (*one.effects, *one.alternatives):
-            metric = metric_of(effect, plan)
-            cells |= {(place.dataset, metric.name, f"{place.arm}@{place.level}" if place.level else place.arm)
-                      for place in places_of(effect.estimand, plan, metric)}
-        read.append(cells)
+    read = [conditions_read((*one.effects, *one.alternatives), plan) for one in plan.hypotheses]
     roles = {arm.name: arm.role for arm in plan.arms}
     left = [one for one in found if one.name == plan.primary.name and roles.get(one.arm) == "method" and not any(
         {(one.dataset, one.name, side) for side in (one.condition, one.other)} <= cells for cells in read)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from record.claims.clauses import lost_seeds
 from record.claims.decisions import decisions
 from record.claims.printing import decimals_of
 from record.estimands import described, metric_of
@@ -53,13 +54,17 @@ def table_of(state: RunState) -> tuple[Table, ...]:
 
 
 def _rows(one: Decision) -> Sequence[str]:
-    """A row for each effect; statement and verdict stand in the first."""
+    """A row for each effect with its own verdict; the statement, and the verdict on all of them, stand in the first."""
     kind = "" if one.confirmed else " (preview)" if one.hypothesis.confirmatory else " (exploratory)"
     named = rf"\emph{{{recorded(one.hypothesis.id)}}}: {recorded(one.hypothesis.statement)}"
     return [row((named if first else "", _estimate(part),
                  recorded(f"{part.effect.smallest:g}"), recorded(len(part.values)),
-                 recorded(f"{one.verdict}{kind}") if first else ""))
+                 recorded(f"{part.verdict}{_whole(one) if first else ''}{kind if first else ''}")))
             for part, first in zip(one.parts, (True, *[False] * len(one.parts)), strict=False)]
+
+
+def _whole(one: Decision) -> str:
+    return f"; together {one.verdict}" if len(one.parts) > 1 else ""
 
 
 def _estimate(part: PartDecided) -> str:
@@ -77,5 +82,5 @@ def in_full(state: RunState) -> str:
     if plan is None or not found:
         return ""
     return rendered("registered.tex.jinja", {
-        "found": found, "described": partial(described, plan=plan), "estimate": _estimate,
+        "found": found, "described": partial(described, plan=plan), "estimate": _estimate, "lost": lost_seeds,
         "metric": partial(metric_of, plan=plan)})

@@ -21,7 +21,7 @@ from tests.paper.synthetic import DRAFT
 ABLATIONS = ("without-smoothing",)
 
 
-def inputs_of(verdict: Verdict = "no measurable difference", better: bool = True, **changes: Any) -> WriteInputs:
+def inputs_of(verdict: Verdict = "not significant", better: bool = True, **changes: Any) -> WriteInputs:
     def called(dataset: str, metric: str, condition: str) -> tuple[Verdict, bool]:
         return verdict, better
 

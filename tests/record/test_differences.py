@@ -103,7 +103,7 @@ def test_what_one_comparison_shows_many_may_not() -> None:
     [alone] = differences(state, claims_of(-0.016))
     many = differences(state, claims_of(-0.016, *[0.0] * 19))
     assert alone.called == "improved" and alone.compared == 1 and alone.p == alone.p_adjusted
-    assert many[0].called == "no measurable difference" and many[0].compared == 20
+    assert many[0].called == "not significant" and many[0].compared == 20
     assert many[0].p == alone.p and (many[0].p_adjusted or 0) > LEVEL > (alone.p or 1)
     assert (many[0].detectable or 0) > (alone.detectable or 1)
     assert (many[0].low, many[0].high) == (alone.low, alone.high), "intervals are not corrected"
@@ -149,7 +149,7 @@ def over(one: Difference, low: float | None, high: float | None, **changes: Any)
 
 
 @pytest.mark.parametrize(("low", "high", "called"), [
-    (-0.6, -0.1, "improved"), (-0.6, 0.1, "no measurable difference"), (0.1, 0.2, "no measurable difference"),
+    (-0.6, -0.1, "improved"), (-0.6, 0.1, "not significant"), (0.1, 0.2, "not significant"),
     (None, None, "improved")])
 def test_a_difference_that_other_test_examples_may_not_show_is_not_called(
     low: float | None, high: float | None, called: str

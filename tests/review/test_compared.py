@@ -64,7 +64,7 @@ def test_designs_questions_and_the_findings_of_others_are_left_alone(text: str) 
 
 @pytest.mark.parametrize(("text", "called", "fine"), [
     (rf"Under noise, we find that \verdict{{{KEY}}}.", "improved", True),
-    (rf"Without noise, we find that \verdict{{{KEY}}}.", "no measurable difference", True),
+    (rf"Without noise, we find that \verdict{{{KEY}}}.", "not significant", True),
     (rf"It is not the case that \verdict{{{KEY}}}.", "improved", False),
     (rf"It is not true, by any seed, that \verdict{{{KEY}}}.", "improved", False),
     (rf"It is open whether \verdict{{{KEY}}}.", "improved", False),
@@ -73,7 +73,7 @@ def test_designs_questions_and_the_findings_of_others_are_left_alone(text: str) 
     (rf"Smoothing outperforms the baseline: \verdict{{{KEY}}}.", "improved", True),
     (rf"Smoothing outperforms the baseline: \verdict{{{KEY}}}.", "unknown", False),
     (rf"Smoothing has no effect, since \verdict{{{KEY}}}.", "unknown", False),
-    (rf"Smoothing has no effect, since \verdict{{{KEY}}}.", "no measurable difference", True),
+    (rf"Smoothing has no effect, since \verdict{{{KEY}}}.", "not significant", True),
 ])
 def test_words_beside_a_verdict_say_no_more_than_it_does(text: str, called: str, fine: bool) -> None:
     assert (refused(text, called) == []) is fine

@@ -202,7 +202,7 @@ def test_one_lucky_example_that_carries_a_difference_keeps_it_from_being_called(
     log, folder = run_of(tmp_path, one_example)
     assert differences(log.state, claims_on_test(log.state))[0].called == "improved"
     one, over = found_in(log, folder)["log_loss"]
-    assert one.by_examples and one.called == "no measurable difference" and over.high == 0.0
+    assert one.by_examples and one.called == "not significant" and over.high == 0.0
 
 
 @pytest.mark.parametrize("grade", ["logged", "evaluated"])

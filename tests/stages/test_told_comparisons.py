@@ -42,7 +42,7 @@ def test_a_verdict_is_of_the_first_condition_of_the_pair(tmp_path: Path) -> None
 def test_no_measurable_difference_is_told_with_what_could_have_been_seen(tmp_path: Path) -> None:
     key = "diff/digits/log_loss/method@noise20~baseline@noise20"
     one = told(tmp_path, low=-1.0, high=1.0)[key]
-    assert one.verdict == "no measurable difference"
+    assert one.verdict == "not significant"
     assert one.note == "the seeds agree on it, but its interval over test examples includes zero"
     user = render(WRITE, INPUTS["write"].model_copy(update={"comparisons": (one,)})).user
     assert f"`{key}` (no measurable difference) prints: {one.clause}; {one.note}" in " ".join(user.split())

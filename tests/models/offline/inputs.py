@@ -26,7 +26,7 @@ SIZES = (("digits", 64, 10), ("breast_cancer", 30, 2), ("wine", 13, 3))
 METRICS = ("accuracy", "macro_f1", "log_loss", "ece", "brier")
 KEYS = ("guo2017calibration", "muller2019when", "szegedy2016rethinking", "lukasik2020does", "kingma2015adam")
 
-Verdict = Literal["improved", "no measurable difference", "unknown"]
+Verdict = Literal["improved", "not significant", "unknown"]
 Called = Callable[[str, str, str], tuple[Verdict, bool]]
 """(dataset, metric, condition) -> what is called of it against its partner, and whether it is the better one."""
 

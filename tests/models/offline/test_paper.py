@@ -22,7 +22,7 @@ from tests.models.offline.inputs import Called, Verdict, evidence, write_inputs
 pytestmark = pytest.mark.slow
 
 ABLATIONS = ("without-smoothing", "without-temperature", "without-clean-dev", "without-smoothing-and-weight-decay")
-VERDICTS: tuple[Verdict, ...] = ("improved", "no measurable difference", "unknown")
+VERDICTS: tuple[Verdict, ...] = ("improved", "not significant", "unknown")
 
 
 def always(verdict: Verdict, better: bool) -> Called:
