@@ -136,7 +136,7 @@ def test_every_hypothesis_is_told_and_of_a_plan_without_any_each_primary_outcome
     told = {one.id: one for one in INPUTS.statements}
     assert {one.partition("-")[0] for one in told} == {"primary", "told"}
     one = told["primary-digits-method-baseline"]
-    assert "noise20: no measurable difference, \\verdict{diff/" in one.text and one.abstract and len(one.keys) == 3
+    assert "noise20: not significant, \\verdict{diff/" in one.text and one.abstract and len(one.keys) == 3
     held = to_report(INPUTS.data_plan, DECIDED, INPUTS.comparisons, ())
     assert [(one.id, one.keys, one.abstract) for one in held] == [
         ("hypothesis-calmer", ("hypothesis/calmer",), True), ("hypothesis-grows", ("hypothesis/grows",), False)]

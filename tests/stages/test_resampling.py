@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -13,16 +13,19 @@ import pytest
 from models.client import Models
 from models.scripted import ScriptedModel
 from models.settings import ModelSettings
-from record.claims.decisions import decisions
+from record.claims.decisions import Run, decide, decisions
 from record.claims.differences import Difference, differences
 from record.claims.means import claims_on_test
+from record.estimands import Place
 from record.events.running import Branched
 from record.events.searching import Decided, Executed, Judged, Locked, Prepared, Resampled, Settled, Unsealed, WorkDone
 from record.folder import RunFolder
 from record.log import MemoryLog
-from record.nouns.data import DatasetFacts, OverExamples
+from record.nouns.cells import Cell, CellLine
+from record.nouns.data import DatasetFacts, Level, MetricSpec, OverExamples
 from record.nouns.decisions import Expand, Work
-from record.nouns.nodes import Attempt
+from record.nouns.hypotheses import Effect, Hypothesis
+from record.nouns.nodes import Attempt, Failure
 from review.honesty.probe import TASK
 from sandbox.job import Outcome
 from sandbox.scoring import score_sealed, seal
@@ -30,11 +33,21 @@ from sandbox.scripted import ScriptedExecutor
 from search.settings import SearchSettings
 from stages.bench import Bench
 from stages.evidence import resampling
-from stages.evidence.resampling import CELLS, DRAWS, FEWEST, NOT_OURS, PASSES, draws_for, resampled
+from stages.evidence.resampling import (
+    CELLS,
+    DRAWS,
+    FEWEST,
+    NOT_OURS,
+    PASSES,
+    Sample,
+    draws_for,
+    over_examples,
+    resampled,
+)
 from stages.evidence.scoring import score_tests
 from stages.settings import PaperSettings
 from tests.claimed import claimed
-from tests.search.worlds import new_log
+from tests.search.worlds import PLAN, new_log
 
 EXAMPLES, CLASSES = 120, 3
 Probabilities = Callable[[Any, Any, str], Any]
@@ -161,10 +174,70 @@ def test_whole_clusters_are_drawn_and_without_their_column_the_interval_is_over_
     costs = np.mean([_costs(folder, f"n{k:04d}", truth, "1.npz") - _costs(folder, f"n{k:04d}", truth, "0.npz")
                      for k in range(2, 7)], axis=0)
     means = np.array([costs[farms == farm].mean() for farm in sorted(set(farms))])
-    expected = means.std() / np.sqrt(len(means))
-    assert over["hypothesis/farms/0"].sd == pytest.approx(expected, rel=0.1), "six farms of twenty, drawn whole"
+    farmed = over["hypothesis/farms/0"]
+    assert farmed.sd == pytest.approx(means.std(ddof=1) / np.sqrt(len(means))), "six farms of twenty, each left out"
+    assert (farmed.clusters, farmed.worth, farmed.draws) == (6, pytest.approx(6), 0)
     assert "no column 'county'" in over["hypothesis/astray/0"].reason
-    assert [one.parts[0].examples for one in decisions(log.state)] == [True, True, False]
+    found = [one.parts[0] for one in decisions(log.state)]
+    assert [one.examples for one in found] == [True, True, False]
+    assert found[2].verdict == "undecided" and "no column 'county'" in found[2].why, "and not decided over seeds alone"
+
+
+def test_what_clusters_of_unlike_size_are_worth_is_told_and_four_decide_nothing(tmp_path: Path) -> None:
+    log, folder = run_of(tmp_path, helps)
+    truth = np.load(folder.labels / "digits.npz")["test_y"]
+    gain = claimed("method", "baseline", higher=False, smallest=0.1)[0].model_copy(update={
+        "unit": "seeds and clusters", "cluster": "farm"})
+    sizes = (60, 30, 20, 10)
+    farms = np.repeat([f"farm {k}" for k in range(4)], sizes)
+    np.savez(folder.labels / "digits.npz", test_y=truth, test_meta=farms[:, None],
+             meta=np.array(json.dumps({"classes": CLASSES, "meta": {"farm": sorted(set(farms))}})))
+    log.append(Prepared(datasets=log.state.datasets, data_plan=PLAN.model_copy(update={"hypotheses": (gain,)})))
+    log.append(Resampled(found=resampled(log.state, folder)))
+    over = log.state.resampled["hypothesis/gain/0"]
+    assert over.worth == pytest.approx(120 ** 2 / sum(size ** 2 for size in sizes)) and over.clusters == 4
+    [one] = decisions(log.state)
+    assert (one.verdict, one.parts[0].why) == ("undecided", "4 clusters, at least 5 needed")
+
+
+ESTIMANDS = (
+    "worst(method, over=levels) - worst(baseline, over=levels)", "max(method - baseline, over=levels)",
+    "min(method, over=levels) / max(baseline, over=levels)",
+    "slope(method, over=levels) - slope(baseline, over=levels)",
+    "tuned(method, over=levels, by=validation) - baseline@a0", "change(method@a1, baseline@a0)",
+    "mean(drop(method, from=a0), over=[a1]) - 0.5 * (baseline@a0 - 1)")
+
+
+@pytest.mark.parametrize("diverged", ["left out", "worst value"])
+@pytest.mark.parametrize("estimand", ESTIMANDS)
+def test_a_cell_that_diverged_neither_ends_resampling_nor_hides_the_spread(
+    estimand: str, diverged: Literal["left out", "worst value"]
+) -> None:
+    """Whichever cell it is; the variance over examples stays that of the runs that decide."""
+    plan = PLAN.model_copy(update={
+        "factor": "x", "levels": (Level(name="a0", value=0.0), Level(name="a1", value=1.0)),
+        "metrics": (MetricSpec(name="accuracy", higher_is_better=True, worst=0.0),)})
+    one = Hypothesis(id="h", statement="s", reason="r", diverged=diverged,
+                     effects=(Effect(estimand=estimand, smallest=0.01),))
+    plan, rng = plan.model_copy(update={"hypotheses": (one,)}), np.random.default_rng(0)
+    conditions = [f"{arm}@{level}" for arm in ("method", "baseline") for level in ("a0", "a1")]
+    shift = {condition: 0.02 * rng.standard_normal(1000) for condition in conditions}
+    for lost in (None, *conditions):
+        runs: list[Run] = []
+        drawn: dict[tuple[str, ...], Any] = {}
+        for seed in range(5):
+            gone = {lost} if seed == 0 and lost is not None else set[str]()
+            values = {("digits", condition, "accuracy"): 0.8 + 0.01 * rng.standard_normal() for condition in conditions
+                      if condition not in gone}
+            drawn |= {("digits", f"n{seed}", key[1], "accuracy"): value + shift[key[1]]
+                      for key, value in values.items()}
+            runs.append(Run(seed, f"n{seed}", values, {"validation": values}, frozenset(
+                Place("digits", *condition.split("@")) for condition in gone)))
+        over = over_examples(plan, one, one.effects[0], "hypothesis/h/0", runs, drawn=drawn,
+                             samples={"digits": Sample(200, 200.0)})
+        assert over.sd is not None and over.sd > 0.001 and not over.reason, lost
+        [found] = decide(plan, runs, confirmed=True, sampled=lambda key, over=over: over)
+        assert diverged == "worst value" or (found.parts[0].examples and len(found.parts[0].values) == len(over.nodes))
 
 
 def test_fresh_seeds_confirm_and_a_branch_after_the_test_was_scored_decides_nothing(tmp_path: Path) -> None:
@@ -245,3 +318,32 @@ async def test_it_is_done_once_right_after_scoring_and_not_again_when_taken_up(t
     found, events = log.state.resampled, log.state.events
     await score_tests(bench)
     assert log.state.resampled is found and log.state.events == events + 1
+
+
+async def test_a_fresh_seed_that_diverged_ends_neither_scoring_nor_what_takes_it_up(tmp_path: Path) -> None:
+    """A sixth replicate, whose method diverged in the only cell that it has, and a seventh that was cut short."""
+    log, folder = run_of(tmp_path, helps, score=False)
+    assert log.state.data_plan is not None
+    log.append(Prepared(datasets=log.state.datasets, data_plan=log.state.data_plan.model_copy(update={
+        "hypotheses": claimed("method", "baseline", higher=False, smallest=0.1),
+        "metrics": tuple(one.model_copy(update={"worst": 16.0}) for one in log.state.data_plan.metrics)})))
+    log.append(Decided(k=7, action=Expand(stage="agenda", kind="replicate", parent="n0001", seed=7)))
+    log.append(Executed(node="n0007", attempt=Attempt(number=1, seconds=1, cells=(CellLine(
+        cell=Cell(dataset="digits", arm="method", seed=7), outcome="failed", diverged=True),))))
+    log.append(Judged(node="n0007", status="good"))
+    log.append(Decided(k=8, action=Expand(stage="agenda", kind="replicate", parent="n0001", seed=8)))
+    log.append(Judged(node="n0008", status="cancelled", failure=Failure(kind="other", message="the time is up")))
+    log.append(Decided(k=9, action=Work(task=TASK)))
+    log.append(WorkDone(k=9))
+    bench = Bench(
+        recorder=log, folder=folder, search=SearchSettings(), paper=PaperSettings(), node_seconds=1.0,
+        executor=ScriptedExecutor(lambda job: (0.0, Outcome(seconds=0))),
+        models=Models(ScriptedModel.by_role(), log, ModelSettings(), lambda: 0.0))
+    for _ in range(2):
+        await score_tests(bench)
+        [one] = decisions(log.state)
+        [part] = one.parts
+        assert one.verdict == "supported" and part.examples and len(part.values) == 5
+        assert part.diverged == {"method": 1, "baseline": 0} and part.ran == 6
+        assert len(part.left_out) == 1 and "the time is up" in part.left_out[0]
+        log.state.finished.discard(10)

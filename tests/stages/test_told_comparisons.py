@@ -45,5 +45,5 @@ def test_no_measurable_difference_is_told_with_what_could_have_been_seen(tmp_pat
     assert one.verdict == "not significant"
     assert one.note == "the seeds agree on it, but its interval over test examples includes zero"
     user = render(WRITE, INPUTS["write"].model_copy(update={"comparisons": (one,)})).user
-    assert f"`{key}` (no measurable difference) prints: {one.clause}; {one.note}" in " ".join(user.split())
-    assert "which is no measurable difference (one below 0.0" in one.clause
+    assert f"`{key}` (not significant) prints: {one.clause}; {one.note}" in " ".join(user.split())
+    assert "which is not significant over test examples (one below 0.0" in one.clause
