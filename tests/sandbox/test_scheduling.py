@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from record.nouns.cells import Cell
+from record.nouns.cells import Cell, CellLine
 from record.nouns.data import Measurement, Needs
 from record.nouns.nodes import Failure
-from sandbox.cells import DEATHS, Ran, Schedule
+from sandbox.cells import DEATHS, Ran, Schedule, failure_of_cells
 from sandbox.errors import ExecutorError
 from sandbox.job import CellOutcome, Job, Outcome, TooLate
 from sandbox.scripted import ScriptedExecutor
@@ -168,6 +168,17 @@ def test_when_a_job_has_failed(tmp_path: Path, failed: dict[str, Failure], words
     outcome, _ = run(executor_of({"a": 1, "b": 1}, failures=failed), job_of(study("ab", "12"), tmp_path))
     assert bool(outcome.failure) == bool(words)
     assert outcome.failure is None or outcome.failure.message.startswith(words)
+
+
+def test_an_arm_that_diverged_with_another_seed_is_a_result_of_a_replicate() -> None:
+    lines = [CellLine(cell=cell("a"), outcome="failed", id="one", diverged=True),
+             CellLine(cell=cell("b"), outcome="measured", id="two")]
+    failures = {"one": Failure(kind="diverged", message="nan")}
+    failure = failure_of_cells(lines, failures)
+    assert failure is not None and failure.kind == "diverged", "of a program that is new it is a failure"
+    assert failure_of_cells(lines, failures, replicate=True) is None
+    raised = failure_of_cells(lines, {"one": Failure(kind="shape", message="no")}, replicate=True)
+    assert raised is not None and raised.kind == "shape"
 
 
 def test_where_every_pilot_raises_the_rest_is_left_out(tmp_path: Path) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from random import Random
 
 import pytest
 
+from record.claims.decisions import decide, deciding_nodes, run_of
 from record.claims.means import trusted_replicates
 from record.events.searching import Decided, Executed, Judged
 from record.nouns.data import Measurement, arm_of
 from record.nouns.decisions import Compare, Expand, summary_of
 from record.nouns.hypotheses import Effect as Sought
 from record.nouns.hypotheses import Hypothesis, Rival
-from record.nouns.nodes import SEARCH_KINDS, StageName
+from record.nouns.nodes import SEARCH_KINDS, Failure, StageName, node_id
 from search.replication import FRESH, lock_of
+from search.scheduler import Freed
 from search.settings import StageLimits
 from tests.search.worlds import PLAN, World, run, settings
 
@@ -91,6 +95,54 @@ def test_no_more_seeds_are_locked_than_there_is_time_for() -> None:
     state.locks.clear()
     offered = lock_of(state, settings(order="arrival", max_seeds=20, num_workers=2, tuning=pilot), left=3.5 * seconds)
     assert offered is not None and offered.n == 6 and "there is time for 6" in offered.why
+
+
+class Lossy(Quiet):
+    """The run's time is up once amid seed 10001; seed 10003 always fails, and a person ends 10005, which replaces it.
+    """
+
+    async def perform(self, decided: Decided, freed: Freed) -> None:
+        action = decided.action
+        seed = action.seed if isinstance(action, Expand) and action.kind == "replicate" else 0
+        ran = sum(node.kind == "replicate" and node.seed == seed for node in self.log.state.nodes.values())
+        failure = {FRESH + 3: Failure(kind="other", message="NameError"), FRESH + 5: Failure(
+            kind="killed", message="ended by a person")}.get(seed)
+        if seed == FRESH + 1 and ran == 1:
+            failure = Failure(kind="other", message="not run: the time is up")
+        if failure is None or self.log.state.nodes[node_id(decided.k)].stage != "agenda":
+            await super().perform(decided, freed)
+            return
+        freed()
+        self.log.append(Judged(node=node_id(decided.k), failure=failure, status=(
+            "buggy" if seed == FRESH + 3 else "cancelled")))
+
+
+@pytest.mark.parametrize("order", ["ticket", "arrival"])
+def test_a_fresh_seed_that_was_cut_short_is_owed_again_and_one_that_failed_is_replaced(order: str) -> None:
+    log, _ = run(buggy=0.0, world=Lossy, plan=DECIDED, num_seeds=3, tuning=StageLimits(num_seeds=5), order=order,
+                 agenda=StageLimits(nodes=3, num_seeds=5), max_seeds=20)
+    state = log.state
+    assert state.lock is not None and state.lock.n == 5
+    fresh = [one for one in state.nodes.values()
+             if one.kind == "replicate" and one.parent == state.lock.winner and one.seed >= FRESH]
+    assert Counter(one.seed - FRESH for one in fresh) == {0: 1, 1: 2, 2: 1, 3: 1, 4: 1, 5: 1, 6: 1}
+    assert {one.seed - FRESH for one in fresh if one.status == "good"} == {0, 1, 2, 4, 6}, "two of five are replaced"
+    nodes, confirmed = deciding_nodes(state)
+    assert confirmed and [one.seed - FRESH for one in nodes] == [0, 1, 2, 3, 4, 5, 6], "of a seed the last run"
+    [one] = decide(DECIDED, [run_of(node) for node in nodes], confirmed=True)
+    assert one.verdict == "supported" and one.parts[0].seeds == tuple(FRESH + k for k in (0, 1, 2, 4, 6))
+    assert ["NameError" in why or "ended by a person" in why for why in one.parts[0].left_out] == [True, True]
+
+
+def test_what_divergence_may_cost_asks_for_many_seeds_where_worst_values_count() -> None:
+    [hypothesis] = DECIDED.hypotheses
+    worst = DECIDED.model_copy(update={
+        "hypotheses": (hypothesis.model_copy(update={"diverged": "worst value"}),),
+        "metrics": (DECIDED.primary.model_copy(update={"worst": 1.5}),)})
+    log, _ = run(buggy=0.0, world=Quiet, plan=worst, max_seeds=20, tuning=StageLimits(num_seeds=5))
+    assert log.state.lock is not None and log.state.lock.n == 20
+    rate = 0.05 / 2 / 1.1  # half of the smallest effect, of the 1.1 that it costs
+    assert log.state.lock.wanted["gain"] == pytest.approx(math.log(0.025) / math.log(1 - rate), rel=0.02)
 
 
 def test_ablations_have_the_seeds_of_what_they_are_compared_with() -> None:
