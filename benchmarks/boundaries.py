@@ -28,9 +28,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from record.claims.decisions import Run, decide
+from record.claims.decisions import SKEWED, Run, decide
 from record.claims.means import LEVEL, most_often, t_quantile
-from record.estimands import Place, evaluated, places_of
+from record.estimands import Place, evaluated, is_extreme, places_of
 from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec, OverExamples
 from record.nouns.hypotheses import Effect, Hypothesis, Unit
 from stages.evidence.resampling import Sample, over_examples
@@ -230,17 +230,18 @@ def supported(plan: DataPlan, drawn: Confirmations) -> Array:
     case, every = drawn.case, np.ones(drawn.count, dtype=bool)
     lost: Array = np.asarray(drawn.lost.any(axis=2))
     for effect in plan.hypotheses[0].effects:
+        level = LEVEL * (SKEWED if is_extreme(effect.estimand) else 1)
         if case.unit == "datasets":
             values = np.stack([drawn.effect(plan, effect.estimand, use.name) for use in plan.datasets], axis=1)
             with warnings.catch_warnings(action="ignore"):  # where no seed is left
                 values = np.nanmean(np.where(lost[:, None], np.nan, values), axis=2)
-            every &= _low(values, np.zeros(drawn.count), 1.0) > effect.smallest
+            every &= _low(values, np.zeros(drawn.count), 1.0, level) > effect.smallest
             continue
         values = drawn.effect(plan, effect.estimand)
         over, freedom = drawn.over(plan, effect.estimand) if case.sampled else (np.zeros(drawn.count), 1.0)
         clean = np.where(lost, np.nan, values)
         if case.policy == "left out":
-            every &= _low(clean, over, freedom) > effect.smallest
+            every &= _low(clean, over, freedom, level) > effect.smallest
             continue
         method, baseline = (np.where(drawn.lost[:, :, k], 0.0, drawn.values[:, :, [
             place.arm for place in drawn.places].index(arm)]) for k, arm in enumerate(ARMS))
@@ -252,14 +253,14 @@ def supported(plan: DataPlan, drawn: Confirmations) -> Array:
     return every
 
 
-def _low(values: Array, over: Array, freedom: float) -> Array:
+def _low(values: Array, over: Array, freedom: float, level: float = LEVEL) -> Array:
     """The lower end of the interval of each row's mean; -inf with fewer than two values."""
     n = (~np.isnan(values)).sum(axis=1)
     low = np.full(len(values), -np.inf)
     for kept in set(n[n > 1].tolist()):
         rows = np.nanmean(values[n == kept], axis=1), np.nanvar(values[n == kept], axis=1, ddof=1)
-        half = t_quantile(1 - LEVEL / 2, kept - 1) ** 2 * rows[1] / kept + (
-            t_quantile(1 - LEVEL / 2, freedom) ** 2 * over[n == kept])
+        half = t_quantile(1 - level / 2, kept - 1) ** 2 * rows[1] / kept + (
+            t_quantile(1 - level / 2, freedom) ** 2 * over[n == kept])
         low[n == kept] = rows[0] - np.sqrt(half)
     return low
 

@@ -255,6 +255,11 @@ def by_level(text: str, plan: DataPlan, metric: MetricSpec, read: Read) -> dict[
     return {name: _value(whole, replace(at, instead=name)) for name in found[0][1]}
 
 
+def is_extreme(text: str) -> bool:
+    """Whether an estimand has the largest or smallest of several cells in it, so that its values are skewed."""
+    return any(fold.how in ("max", "min", "worst") for fold in _folds(parsed(text)))
+
+
 def _minus(a: Number, b: Number) -> Number:
     return minus(a, b) if _plain(a, b) else a - b
 

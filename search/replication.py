@@ -19,9 +19,9 @@ from math import ceil, floor, inf, isfinite
 from statistics import fmean, stdev
 
 from record.campaign import Prospect
-from record.claims.decisions import n_planned, n_rare, run_of, units_of, worst_loss
+from record.claims.decisions import SKEWED, n_planned, n_rare, run_of, units_of, worst_loss
 from record.claims.means import LEVEL, MINIMUM_REPLICATES, winner
-from record.estimands import EstimandError, Gap
+from record.estimands import EstimandError, Gap, is_extreme
 from record.events.searching import Locked
 from record.fold.state import RunState
 from record.nouns.decisions import Expand, Seen, Work, summary_of
@@ -91,7 +91,8 @@ def wanted(view: View) -> dict[str, int]:
             except (Gap, EstimandError):
                 continue
             if len(values) >= FEWEST:
-                n = max(n_planned(stdev(values), len(values), effect.smallest, level),
+                n = max(n_planned(stdev(values), len(values), effect.smallest, level * (
+                    SKEWED if is_extreme(effect.estimand) else 1)),
                         n_rare(loss, effect.smallest, level))
                 found[one.id] = max(n, found.get(one.id, 0))
     return found
