@@ -31,7 +31,7 @@ from benchmarks.grids import written
 from benchmarks.studies import SlowModel, drawn, new_bench
 from models.backend import ModelRequest
 from models.roles.coding import CodeInputs, Program
-from record.claims.decisions import decisions, effect_values, run_of
+from record.claims.decisions import decisions, run_of, units_of
 from record.claims.means import trusted_replicates, winner
 from record.edits import File
 from record.events.searching import Amended, Unsealed
@@ -121,7 +121,7 @@ def turned(bench: Bench) -> None:
     if state.amendments or state.lock is not None or len(runs) < PILOT or state.data_plan is None:
         return
     [one] = state.data_plan.hypotheses
-    shown = fmean(effect_values(state.data_plan, one, one.effects[0], runs))
+    shown = fmean(units_of(state.data_plan, one, one.effects[0], runs).values)
     bench.recorder.append(Amended(
         number=1, why="the pilot showed it so", by="a person", seen="the pilot", data_plan=state.data_plan.model_copy(
             update={"hypotheses": asked("method - baseline" if shown > 0 else "baseline - method")})))

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from models.roles.figures import ArrayBrief, Range
 from models.roles.writing import ClaimLine
-from record.claims.decisions import Run, effect_values
+from record.claims.decisions import Run, value_of
 from record.estimands import EstimandError, Gap, described, main_arms
 from record.nouns.data import DataPlan, Measurement, arm_of, level_of
 from record.nouns.figures import AxesFacts, DrawnFacts
@@ -151,7 +151,7 @@ def effects(measurements: Iterable[Measurement], plan: DataPlan) -> str:
     for one in plan.hypotheses:
         for each in one.effects:
             with suppress(Gap, EstimandError):
-                value = effect_values(plan, one.model_copy(update={"unit": "seeds"}), each, [Run(0, "", values)])[0]
+                value, _ = value_of(plan, one, each, Run(0, "", values))
                 lines.append(f"- `{one.id}`: {described(each.estimand, plan)}: {number(value)} (smallest effect of "
                              f"interest {each.smallest:g})")
     return "\n".join(lines)

@@ -373,11 +373,6 @@ def units_of(plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[Run
                  {arm: diverged[arm] for arm in arms} if ran else {}, ran, tuple(left_out))
 
 
-def effect_values(plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[Run]) -> tuple[float, ...]:
-    """The value of an effect in each unit that has one. Raises `Gap` and `EstimandError`."""
-    return units_of(plan, one, effect, runs).values
-
-
 class _Reading:
     """The cells of a run as an estimand reads them, and which of them diverged or are missing."""
 

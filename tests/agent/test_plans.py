@@ -4,6 +4,7 @@ amendments, numbered until the lock."""
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 import yaml
@@ -71,6 +72,48 @@ def test_a_plan_that_cannot_be_carried_out_is_one_line(
     assert said.count("\n") == 1 and "plan.yaml" in said
     assert why in said or (why == "no arm has the role 'baseline'" and "arms" in said), said
     assert [path.name for path in place.iterdir()] == ["plan.yaml"], "nothing is left behind"
+
+
+@pytest.mark.parametrize(("estimand", "fields", "why"), [
+    ("tuned(plain, over=levels, by=test)", {}, "by=test: a level is chosen by its values on dev or validation"),
+    ("tuned(plain, over=levels, by=zz)", {}, "by=zz: a level is chosen by its values on dev or validation"),
+    ("tuned(plain, over=datasets, by=dev)", {}, "tuned goes over levels, and not over datasets"),
+    ("mean(plain, over=[])", {}, "over=[] must name levels or datasets, each once"),
+    ("mean(plain, over=[noise0, noise0])", {}, "over=[noise0, noise0] must name levels or datasets, each once"),
+    ("", {"unit": "seeds and clusters", "cluster": "ward"}, "'ward' is no column of"),
+    ("", {"unit": "datasets", "diverged": "worst value"}, "with datasets as its unit seeds that diverged are left out"),
+    ("", {"diverged": "zero"}, "diverged")])
+def test_what_a_hypothesis_names_and_there_is_not_is_one_line(
+    estimand: str, fields: dict[str, str], why: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = yaml.safe_load(plan_text(the_study().plan))
+    first = whole["hypotheses"][0]
+    first |= fields
+    if estimand:
+        first["effects"][0]["estimand"] = estimand.replace("plain", whole["arms"][0]["name"])
+    Path("plan.yaml").write_text(yaml.safe_dump(whole))
+    assert main(["run", "--idea", str(IDEA), "--plan", "plan.yaml", "--model", "offline"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and why in said, said
+
+
+def test_too_few_clusters_of_a_users_own_data_are_refused_before_anything_is_run(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = Random(0)
+    rows = [f"{rng.random()},{rng.random()},{rng.choice('ab')},ward{k % 4}" for k in range(400)]
+    Path("care.csv").write_text("\n".join(["age,dose,target,ward", *rows]) + "\n")
+    whole = yaml.safe_load(plan_text(the_study().plan))
+    whole["datasets"] = [{"name": "care"}]
+    whole["anchors"] = whole["left_out"] = []
+    whole["tuning"]["datasets"] = []
+    whole["hypotheses"] = whole["hypotheses"][:1]
+    whole["hypotheses"][0] |= {"unit": "seeds and clusters", "cluster": "ward"}
+    Path("plan.yaml").write_text(yaml.safe_dump(whole))
+    assert main(["run", "--idea", str(IDEA), "--plan", "plan.yaml", "--model", "offline",
+                 "--data", "care=care.csv,target=target,meta=ward"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "have 4 clusters by 'ward', and fewer than 5 decide nothing" in said, said
 
 
 @pytest.mark.parametrize("text", ["", "- a list", ": : :", "a: &x [*x]"])

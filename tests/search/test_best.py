@@ -16,7 +16,7 @@ from record.nouns.decisions import Compare, End, Expand, Seen, Wait
 from record.nouns.nodes import STAGES, Attempt, NodeKind, StageName
 from search import tree
 from search.policy import BestFirst
-from search.score import Entry, measured, panel_of, ranked
+from search.score import Entry, gain, measured, panel_of, ranked
 from search.tree import View, view_of
 from tests.search.worlds import PLAN, World, new_log, run, settings
 
@@ -110,6 +110,14 @@ def test_training_that_diverged_is_the_worst_value_where_there_is_one_else_missi
     assert [one.id for one in view.widest] == (["n0001", "n0002", "n0003"] if worst else ["n0001", "n0003"])
     assert best_of(view) == "n0003", "what was measured counts, whatever else was said of the cell"
     assert measured(lost, view.plan) == {Entry("digits", "method", ""): 0.1}, "nothing is measured where it diverged"
+
+
+def test_a_dataset_on_which_the_first_node_scored_nothing_does_not_decide_alone() -> None:
+    metric = MetricSpec(name="log_loss", higher_is_better=True, worst=0.0)
+    view = compared("agenda", {"digits": 0.90, "wine": 0.0}, {"digits": 0.20, "wine": 0.801},
+                    {"digits": 0.95, "wine": 0.800}, plan=TWO.model_copy(update={"metrics": (metric,)}))
+    gains = [gain(one, view.widest[0], view.panel) for one in view.widest]
+    assert gains == pytest.approx([0.0, (-0.7 / 0.9 + 1) / 2, (0.05 / 0.9 + 1) / 2]) and best_of(view) == "n0003"
 
 
 def node(log: MemoryLog, k: int, action: Expand, *, method: float, seconds: float = 1.0) -> None:

@@ -13,10 +13,21 @@ import pytest
 
 from record.events.searching import Decided
 from record.log import MemoryLog
-from record.nouns.data import DataPlan
+from record.nouns.data import DataPlan, MetricSpec
 from record.nouns.decisions import Expand, Extend, Seen
 from record.nouns.tuning import Hyperparameter, Setting, Trial
-from record.tuning import best_of, chosen, efforts, equal, expected_best, results, studies_of
+from record.tuning import (
+    TrialResult,
+    best_of,
+    chosen,
+    efforts,
+    equal,
+    expected_best,
+    ranked,
+    results,
+    scores,
+    studies_of,
+)
 from search import tuning
 from search.tree import View, view_of
 from tests.search import worlds
@@ -294,3 +305,26 @@ def test_expected_best_of_k() -> None:
     draws = expected_best((1.0, 2.0, 4.0))
     assert draws[0] == pytest.approx(7 / 3) and draws[0] < draws[1] < draws[2] < 4.0
     assert draws[1] == pytest.approx((1 * 1 + 2 * 3 + 4 * 5) / 9), "by counting all nine pairs"
+
+
+def a_trial(number: int, **values: float) -> TrialResult:
+    return TrialResult(arm="method", number=number, setting={"rate": number}, code="c", share=1.0, node="n",
+                       kind="trial", outcome="measured", values=values, seconds=1)
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_no_dataset_decides_a_setting_alone_whatever_the_defaults_scored_there(higher: bool) -> None:
+    """The defaults diverged on the third dataset, and count as an accuracy of 0 there (or as a loss of 16)."""
+    def loss(accuracy: float) -> float:
+        return accuracy if higher else 16 if not accuracy else 1 - accuracy
+
+    plan = PLAN.model_copy(update={"metrics": (MetricSpec(name="log_loss", higher_is_better=higher),)})
+    study = [a_trial(number, **{name: loss(value) for name, value in values.items()}) for number, values in enumerate((
+        {"a": 0.90, "b": 0.90, "c": 0.0}, {"a": 0.20, "b": 0.20, "c": 0.801}, {"a": 0.95, "b": 0.95, "c": 0.800}))]
+    found = scores(study, plan)
+    assert ranked(study, plan)[0].number == 2
+    assert all(-1 <= value <= 0 for value in found.values())
+    scaled = [one.model_copy(update={"values": one.values | {"c": 100 * one.values["c"] - 50}}) for one in study]
+    assert scores(scaled, plan) == pytest.approx(found), "neither scale nor zero of a dataset matters"
+    worse = [*study, a_trial(3, a=loss(0.95), b=loss(0.95), c=loss(0.1))]
+    assert ranked(worse, plan)[0].number == 2, "one that is far off where the defaults scored nothing is not as good"

@@ -17,6 +17,7 @@ from benchmarks.studies import PLAN, SlowModel, bench_for, drawn, measured, prog
 from models.backend import ModelRequest
 from models.roles.coding import CodeInputs, Program
 from record.cells import all_cells
+from record.claims.decisions import decisions
 from record.edits import File
 from record.events.searching import CellExecuted
 from record.keeping import collect
@@ -26,6 +27,7 @@ from record.nouns.nodes import Failure, Node, retries
 from record.nouns.tuning import Hyperparameter, Tuning
 from sandbox.job import CellOutcome, Job, Outcome
 from sandbox.scripted import ScriptedExecutor
+from search.replication import FRESH
 from search.scheduler import all_results
 from search.score import panel_of
 from search.settings import SearchSettings, StageLimits
@@ -35,6 +37,7 @@ from stages.nodes import cells
 from stages.nodes.cells import again, differing, is_grid, keys_of, owed, taken_over
 from stages.nodes.node import measure_taken_over
 from stages.stage import Research
+from tests.claimed import claimed
 
 ENTRY = "import arms.{0}\nimport lab\n\nRATE = {1}\n\n\ndef run(cell):\n    pass\n\n\nlab.measure(run)\n"
 CellScript = Callable[[Cell], Failure | None]
@@ -59,6 +62,7 @@ def program(request: ModelRequest) -> BaseModel:
 
 def agenda(
     tmp_path: Path, script: CellScript = lambda cell: None, *, nodes: int = 2, plan: DataPlan = PLAN,
+    fresh: int = 0,
 ) -> tuple[Bench, list[str]]:
     """A workbench in the agenda stage; cells measure where the script names no failure. The names of what was run."""
     ran: list[str] = []
@@ -74,7 +78,8 @@ def agenda(
     def plots(job: Job) -> tuple[float, Outcome]:
         return 0.0, drawn(job)
 
-    settings = SearchSettings(num_workers=1, lookahead=0, agenda=StageLimits(nodes=nodes, num_seeds=0),
+    settings = SearchSettings(num_workers=1, lookahead=0, agenda=StageLimits(nodes=nodes, num_seeds=fresh),
+                              max_seeds=fresh, ablation=StageLimits(nodes=1, num_seeds=0), planned_ablations=0,
                               preliminary=StageLimits(num_seeds=0), tuning=StageLimits(num_seeds=0))
     executor = ScriptedExecutor(plots, slots=1, cell=cell)
     return bench_for(tmp_path, SlowModel(program, 0.0), executor, settings, plan=plan), ran
@@ -137,6 +142,28 @@ async def test_one_cell_that_runs_out_of_time_leaves_the_others(tmp_path: Path) 
     assert node.status == "buggy", "an arm without any cell is no comparison"
     assert [line.outcome for line in node.attempts[-1].cells] == ["measured", "failed"]
     assert {one.arm for one in node.measurements} == {"baseline"}
+
+
+async def test_an_arm_that_diverges_with_another_seed_leaves_a_replicate_good(tmp_path: Path) -> None:
+    """In a study of one level, too, where that seed's method has no other cell."""
+    def lost(cell: Cell) -> Failure | None:
+        seed = cell.seed >= FRESH and cell.arm == "method"
+        return {FRESH: Failure(kind="diverged", message="nan"), FRESH + 1: Failure(kind="died", message="killed")}.get(
+            cell.seed) if seed else None
+
+    plan = PLAN.model_copy(update={"hypotheses": claimed("method", "baseline", higher=False)})
+    bench, _ = agenda(tmp_path, lost, nodes=1, plan=plan, fresh=3)
+    research = Research(bench)
+    for stage in ("agenda", "ablation"):
+        assert await research.stage(stage)
+    await research.close()
+    again = {one.seed - FRESH: one for one in bench.state.nodes.values()
+             if one.kind == "replicate" and one.stage == "agenda" and one.seed >= FRESH}
+    assert {seed: one.status for seed, one in again.items()} == {0: "good", 1: "buggy", 2: "good", 3: "good"}
+    assert [line.diverged for line in again[0].attempts[-1].cells] == [False, True]
+    assert {one.arm for one in again[0].measurements} == {"baseline"}
+    [part] = decisions(bench.state)[0].parts
+    assert part.diverged == {"method": 1, "baseline": 0} and len(part.values) == 2 and len(part.left_out) == 1
 
 
 async def test_a_second_attempt_goes_on_from_the_checkpoints_of_a_cell(
