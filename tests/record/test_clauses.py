@@ -13,7 +13,7 @@ from record.nouns.data import DatasetFacts
 from record.nouns.hypotheses import Effect, Hypothesis
 from record.nouns.idea import Idea
 from record.typeset import Use, as_read, parse, render
-from tests.record.test_decisions import DIFFERENCE, runs_of
+from tests.record.test_decisions import DIFFERENCE, runs_of, without
 from tests.record.test_estimands import hypothesis, plan
 
 GAINS = [(0.86, 0.80), (0.90, 0.82), (0.88, 0.83), (0.87, 0.80), (0.91, 0.84)]
@@ -60,6 +60,32 @@ def test_both_parts_alternatives_and_a_preview_are_told() -> None:
     text = clause(both, GAINS, confirmed=False)
     assert "(supported), and " in text and "a preview" in text
     assert text.endswith("(opposite), so that both together are opposite (holds in 1 of 2 declared alternatives)")
+
+
+def test_while_a_part_is_open_all_together_are_not_called_what_another_is() -> None:
+    pairs = [(0.80 + 0.03 + e, 0.80) for e in (0.004, -0.006, 0.0, 0.006, -0.004)]
+    both = hypothesis(effects=(Effect(estimand=DIFFERENCE, smallest=0.028),
+                               Effect(estimand=f"{DIFFERENCE} - 0.03", smallest=0.01)))
+    text = clause(both, pairs)
+    assert "(undecided; about " in text and "would decide it as it stands)" in text and "(negligible)" in text
+    assert text.endswith("so that both together are not supported, whatever is true of what is open (undecided)")
+
+
+@pytest.mark.parametrize(("diverged", "said"), [
+    ("left out", "(95% interval, n = 5 seeds, test data; of 6 that ran, training diverged with 0 of sgd and 1 of adam, "
+                 "left out), which is above"),
+    ("worst value", "test data; of 6 that ran, training diverged with 0 of sgd and 1 of adam, counted as the worst "
+                    "value), which leaves it open")])
+def test_the_rate_of_divergence_of_each_arm_stands_beside_the_estimate(diverged: str, said: str) -> None:
+    one = hypothesis(DIFFERENCE, diverged=diverged)
+    runs = runs_of([*GAINS, (0.9, 0.8)])
+    asked = plan(one)
+    [found] = decide(asked, [*runs[:5], without(runs[5], "adam")], confirmed=True)
+    state = fold([(Started(idea=Idea(Name="n", Title="T", Experiments=("e",)), settings={}, seed=1, version="0",
+                           model="offline"), 0.0), (Prepared(data_plan=asked, datasets=()), 1.0)])
+    texts = clauses(state, [found], ())
+    assert said in as_read(printable(texts[f"hypothesis/{one.id}"]))
+    assert "where training diverged with some seeds)" in as_read(printable(texts[f"hypothesis/{one.id}.short"]))
 
 
 def test_a_bound_never_prints_as_the_smallest_effect_or_as_zero() -> None:

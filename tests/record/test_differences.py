@@ -18,7 +18,8 @@ from record.claims.means import LEVEL, POWER, Claim, claims_on_test, detectable,
 from record.claims.printing import printed
 from record.events.searching import Resampled
 from record.log import MemoryLog
-from record.nouns.data import OverExamples
+from record.nouns.data import Arm, DatasetUse, OverExamples
+from tests.claimed import claimed
 from tests.record.test_claims import recorded
 
 stats: Any = scipy_stats
@@ -107,6 +108,25 @@ def test_what_one_comparison_shows_many_may_not() -> None:
     assert many[0].p == alone.p and (many[0].p_adjusted or 0) > LEVEL > (alone.p or 1)
     assert (many[0].detectable or 0) > (alone.detectable or 1)
     assert (many[0].low, many[0].high) == (alone.low, alone.high), "intervals are not corrected"
+    assert alone.high is not None and alone.high < 0, "one without zero may stand beside it"
+    assert many[0].verdict == "not significant after Holm over 20 comparisons" and alone.verdict == "improved"
+    assert differences(state, claims_of(0.0))[0].verdict == "not significant"
+
+
+def test_what_a_hypothesis_reads_is_of_the_family_that_was_asked_for() -> None:
+    """Of an ablation, too: what nobody asked for takes no power from it."""
+    state = recorded(METHOD, BASELINE).state
+    assert state.data_plan is not None
+    part = Arm(name="part", role="ablation")
+    read = claimed("part", "method", higher=False, smallest=0.01)[0].model_copy(update={"rival": None})
+    state.data_plan = state.data_plan.model_copy(update={
+        "arms": (*state.data_plan.arms, part), "datasets": tuple(DatasetUse(name=f"d{k}") for k in range(3)),
+        "hypotheses": (read,)})
+    found = [*claims_of(0.0, 0.0, 0.0), *(one.model_copy(update={"condition": "part", "key": f"{one.key} part"})
+                                          for one in claims_of(-0.02, -0.02, -0.02) if one.condition == "method")]
+    family = {(one.dataset, one.condition): (one.family, one.compared) for one in differences(state, found)}
+    assert family["d0", "part"] == ("primary", 4) and family["d0", "method"] == ("primary", 4)
+    assert family["d1", "part"] == ("other", 2), "the hypothesis reads the main dataset"
 
 
 def test_other_metrics_and_ablations_are_a_family_of_their_own() -> None:
