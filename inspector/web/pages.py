@@ -18,6 +18,7 @@ from inspector.text import cached, count, dollars, duration, plain, printable, s
 from inspector.tree import branch_text
 from inspector.web.drawing import KIND_SHAPE, MARKS
 from inspector.web.node_table import TEXTS
+from record.claims.clauses import lost_seeds
 from record.nouns.nodes import STAGES
 
 HERE = Path(__file__).parent
@@ -74,7 +75,7 @@ class Pages:
             number=_number, fixed=_fixed, left=left_text, cells=cells_text, score=score_of_paper, forecast=ahead_text)
         cast("dict[str, Any]", self._environment.globals).update(
             addresses, form_token=form_token, single=single, dollars=dollars, cached=cached, shape_of=KIND_SHAPE,
-            marks=MARKS, stage_names=STAGES, texts=TEXTS)
+            marks=MARKS, stage_names=STAGES, texts=TEXTS, lost=lost_seeds)
 
     def answer(self, name: str, *, part: bool = True, **values: Any) -> HTMLResponse:
         """A page; of one that is made of a part, the part alone or the whole."""
