@@ -174,8 +174,8 @@ def _cut_short(replicate: Node) -> bool:
 
 
 def lacking(view: View, target: Node, seeds: Iterable[int]) -> tuple[int, ...]:
-    """Those of the seeds that a node was not run with."""
-    done = {one.seed for one in view.replicates(target.id) if not _cut_short(one)}
+    """Those of the seeds that a node was not run with. What was cut short waits until the run has more again."""
+    done = {one.seed for one in view.replicates(target.id) if view.spent or not _cut_short(one)}
     return tuple(seed for seed in seeds if seed not in done)
 
 

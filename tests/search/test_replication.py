@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from random import Random
@@ -12,13 +13,14 @@ from record.claims.decisions import decide, deciding_nodes, run_of
 from record.claims.means import trusted_replicates
 from record.events.searching import Decided, Executed, Judged
 from record.nouns.data import Measurement, arm_of
-from record.nouns.decisions import Compare, Expand, summary_of
+from record.nouns.decisions import Compare, Expand, Seen, summary_of
 from record.nouns.hypotheses import Effect as Sought
 from record.nouns.hypotheses import Hypothesis, Rival
 from record.nouns.nodes import SEARCH_KINDS, Failure, StageName, node_id
-from search.replication import FRESH, lock_of
+from search.replication import FRESH, lacking, lock_of
 from search.scheduler import Freed
 from search.settings import StageLimits
+from search.tree import view_of
 from tests.search.worlds import PLAN, World, run, settings
 
 
@@ -129,6 +131,11 @@ def test_a_fresh_seed_that_was_cut_short_is_owed_again_and_one_that_failed_is_re
     assert {one.seed - FRESH for one in fresh if one.status == "good"} == {0, 1, 2, 4, 6}, "two of five are replaced"
     nodes, confirmed = deciding_nodes(state)
     assert confirmed and [one.seed - FRESH for one in nodes] == [0, 1, 2, 3, 4, 5, 6], "of a seed the last run"
+    cut = next(one for one in fresh if one.seed == FRESH + 1 and one.status == "cancelled")
+    before = view_of(state, "ablation", Seen(through=cut.decision), before=cut.decision + 1)
+    target = state.nodes[state.lock.winner]
+    assert lacking(before, target, [FRESH + 1]) == (FRESH + 1,)
+    assert lacking(dataclasses.replace(before, spent="the time is up"), target, [FRESH + 1]) == (), "not at once"
     [one] = decide(DECIDED, [run_of(node) for node in nodes], confirmed=True)
     assert one.verdict == "supported" and one.parts[0].seeds == tuple(FRESH + k for k in (0, 1, 2, 4, 6))
     assert ["NameError" in why or "ended by a person" in why for why in one.parts[0].left_out] == [True, True]
