@@ -3,10 +3,10 @@
 All of them are exploratory: what a study decides are its hypotheses (`record.claims.decisions`), which no pair that
 nobody asked for takes power from. Differences of one split belong to one of two families. **Primary**: what was asked,
 that is the primary metric, a method against a baseline, over all datasets and levels, which readers of any study look
-for first, and every pair of cells that a hypothesis of the plan reads in its metric. **Other**: everything else that is
-compared, other metrics and ablations. Two families, since a plan that adds a metric to look at should not make its main
-comparison harder to call; and no more than two, since a paper that finds something in one of twenty side results has
-found what chance hands out.
+for first, and every pair of cells that a hypothesis of the plan, or its rival, reads in its metric. **Other**:
+everything else that is compared, other metrics and ablations. Two families, since a plan that adds a metric to look at
+should not make its main comparison harder to call; and no more than two, since a paper that finds something in one of
+twenty side results has found what chance hands out.
 
 A difference is called where all of this holds: at least `MINIMUM_REPLICATES` pairs that are not all the same, a paired
 t test that survives Holm's correction at 5 % within its family, and, where predictions were resampled
@@ -90,7 +90,8 @@ def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
     higher = {metric.name: metric.higher_is_better for metric in plan.metrics}
     roles = {arm.name: arm.role for arm in plan.arms}
     against = {"method": "baseline", "ablation": "method"}
-    caveats, read = Caveats(state, claims), [conditions_read(measured_of(one), plan) for one in plan.hypotheses]
+    caveats, read = Caveats(state, claims), [conditions_read(
+        (each for each in measured_of(one) if each not in one.alternatives), plan) for one in plan.hypotheses]
 
     def role_of(claim: Claim) -> str:
         return roles.get(claim.arm, "ablation")
