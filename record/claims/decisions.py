@@ -287,6 +287,8 @@ class _Measured(NamedTuple):
 
 def half_width(spread: Spread, level: float) -> float:
     """Half of the interval of a mean whose variance is a sum of these."""
+    if len(freedoms := {freedom for variance, freedom in spread if variance}) == 1:
+        return t_quantile(1 - level / 2, freedoms.pop()) * sqrt(sum(variance for variance, _ in spread))
     return sqrt(sum(t_quantile(1 - level / 2, freedom) ** 2 * variance for variance, freedom in spread if variance))
 
 
