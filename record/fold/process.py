@@ -45,6 +45,8 @@ def apply_process(state: RunState, event: running.RunEvent, at: float) -> None:
             state.subjects = event.uses
         case running.InCampaign():
             state.campaign = event
+        case running.ClockMoved():  # counted where the time of events is (`record.fold.apply`)
+            pass
 
 
 def add_model(state: RunState, model: str) -> None:

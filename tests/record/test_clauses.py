@@ -84,8 +84,8 @@ def test_the_rate_of_divergence_of_each_arm_stands_beside_the_estimate(diverged:
     state = fold([(Started(idea=Idea(Name="n", Title="T", Experiments=("e",)), settings={}, seed=1, version="0",
                            model="offline"), 0.0), (Prepared(data_plan=asked, datasets=()), 1.0)])
     texts = clauses(state, [found], ())
-    assert said in as_read(printable(texts[f"hypothesis/{one.id}"]))
-    assert "where training diverged with some seeds)" in as_read(printable(texts[f"hypothesis/{one.id}.short"]))
+    assert said in as_read(texts[f"hypothesis/{one.id}"])
+    assert "where training diverged with some seeds)" in as_read(texts[f"hypothesis/{one.id}.short"])
 
 
 def test_a_bound_never_prints_as_the_smallest_effect_or_as_zero() -> None:
