@@ -3,6 +3,9 @@
 Each figure is a median over `--rounds` kernels, with walls and without in turn. The attempts import numpy, torch,
 scikit-learn and matplotlib and submit nothing: `cold` ones in kernels of their own, `pooled` ones in kernels that
 waited. Seconds and bytes. JSON on stdout, and in `--out`.
+
+With `--against CHECKOUT`, whose environment is its `.venv`, only starts of kernels and cells are measured, there and
+here in turn, so that both meet the same load.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +24,8 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
+from record.nouns.cells import Cell
+from sandbox.datasets import materialise
 from sandbox.execution import Script, execute
 from sandbox.executor import LocalExecutor
 from sandbox.isolation.limits import limits_of
@@ -67,6 +74,13 @@ def fresh(settings: SandboxSettings, place: Path) -> Generator[Kernel]:
         kernel.kill()
 
 
+def script_of(code: str, kernel: Kernel) -> Script:
+    """Some code as the script of a kernel that was started."""
+    job = Job("benchmark", kernel.folder, {})
+    (kernel.folder / job.entry).write_text(code)
+    return Script(job, kernel.folder, {})
+
+
 async def start(settings: SandboxSettings, place: Path) -> dict[str, float]:
     """One kernel from its start to its end."""
     clock = time.perf_counter
@@ -75,8 +89,7 @@ async def start(settings: SandboxSettings, place: Path) -> dict[str, float]:
         await kernel.start()
         started = clock()
         memory = resource_use(process_tree(kernel.pid))
-        script = Script(Job("benchmark", kernel.folder, {}), kernel.folder, {})
-        await execute(kernel, script, "pass", limits=limits_of(settings, slots=1), timeout=10)
+        await execute(kernel, script_of("pass", kernel), limits=limits_of(settings, slots=1), timeout=10)
         executed = clock()
         kernel.kill()
         return {"start": started - began, "empty_script": executed - started, "end": clock() - executed,
@@ -87,10 +100,9 @@ async def stubborn(code: str, settings: SandboxSettings, place: Path) -> float:
     """Seconds from the interrupt to the moment when everything is gone, less the grace where it was used up."""
     with fresh(settings, place) as kernel:
         await kernel.start()
-        script = Script(Job("benchmark", kernel.folder, {}), kernel.folder, {})
         began = time.perf_counter()
         running = asyncio.create_task(
-            execute(kernel, script, code, limits=limits_of(settings, slots=1), timeout=0.5))
+            execute(kernel, script_of(code, kernel), limits=limits_of(settings, slots=1), timeout=0.5))
         await asyncio.sleep(0.45)
         before = process_tree(kernel.pid)
         execution = await running
@@ -136,6 +148,65 @@ async def attempts(rounds: int, place: Path) -> dict[Mode, list[dict[str, float]
     return found
 
 
+EMPTY = "import lab\n\ndef run(cell):\n    lab.result('one', 1.0)\n\nlab.measure(run)\n"
+MANY = 40
+"""Cells of a job beyond its first one."""
+
+
+async def cell_costs(place: Path, mode: Mode) -> dict[str, float]:
+    """Seconds of a kernel's start, and of a cell that does nothing beyond the first of its kernel: on the clock from
+    one to the next (`cell`), and within its kernel (`cell_in_kernel`)."""
+    settings, found = SandboxSettings(isolation=mode, pool=0), dict[str, float]()
+    with fresh(settings, place) as kernel:
+        began = time.perf_counter()
+        await kernel.start()
+        found["start"] = time.perf_counter() - began
+    if not (place / "views").exists():
+        materialise("digits", views=place / "views", labels=place / "labels", seed=1)
+    executor = LocalExecutor(1, place / "views", labels=place / "labels", cache=place / mode / "cache",
+                             settings=settings)
+    walls: list[float] = []
+    codes: list[float] = []
+    try:
+        for count in (1, 1 + MANY):
+            cells = tuple(Cell(dataset="digits", arm="a", level=str(number)) for number in range(count))
+            began = time.perf_counter()
+            outcome = await executor.run(Job(
+                "cells", Path(tempfile.mkdtemp(dir=place)) / "job", {"experiment.py": EMPTY}, datasets=("digits",),
+                cells=cells, expected=dict.fromkeys(cells, 0.01)))
+            walls.append(time.perf_counter() - began)
+            codes.append(outcome.seconds)
+            assert outcome.failure is None, outcome.failure
+    finally:
+        await executor.close()
+    return found | {"cell": (walls[1] - walls[0]) / MANY, "cell_in_kernel": (codes[1] - codes[0]) / MANY}
+
+
+def against(checkout: Path, rounds: int) -> dict[str, object]:
+    """Medians of `cell_costs` there and here, by mode, of as many rounds; their ratios; and who ran it."""
+    roots = {"before": checkout.absolute(), "after": Path(__file__).resolve().parents[1]}
+    found: dict[str, dict[Mode, list[dict[str, float]]]] = {words: {mode: [] for mode in MODES} for words in roots}
+    for number in range(rounds + 1):
+        for words, root in roots.items():
+            ran = subprocess.run([root / ".venv" / "bin" / "python", "-P", __file__, "--cells"], cwd=root, check=True,
+                                 stdout=subprocess.PIPE, text=True)
+            for mode, costs in json.loads(ran.stdout).items():
+                if number:  # the first fills caches
+                    found[words][mode].append(costs)
+    medians = {words: {mode: {key: median(one[key] for one in many) for key in many[0]} for mode, many in of.items()}
+               for words, of in found.items()}
+    ratios = {mode: {key: one / medians["before"][mode][key] for key, one in medians["after"][mode].items()}
+              for mode in MODES}
+    return {"rounds": rounds, "root": os.geteuid() == 0, "medians": medians, "after_to_before": ratios}
+
+
+async def costs_here() -> dict[Mode, dict[str, float]]:
+    """`cell_costs` of this checkout, by mode."""
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "cache").mkdir()
+        return {mode: await cell_costs(Path(name), mode) for mode in MODES}
+
+
 async def measured(rounds: int) -> dict[Mode, dict[str, float]]:
     """Medians by mode."""
     found: dict[Mode, list[dict[str, float]]] = {mode: [] for mode in MODES}
@@ -167,7 +238,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT")
+    parser.add_argument("--cells", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.cells or arguments.against:
+        found = asyncio.run(costs_here()) if arguments.cells else against(arguments.against, arguments.rounds)
+        print(text := json.dumps(found, indent=1))
+        if arguments.out is not None:
+            arguments.out.write_text(text + "\n")
+        return 0
     medians = asyncio.run(measured(arguments.rounds))
     ratios = {
         "with_walls_to_without": {key: medians["required"][key] / one for key, one in medians["none"].items() if one},

@@ -85,10 +85,12 @@ class CellWorker:
     place: Place
     alone: bool
     dataset: str = ""
+    arm: str = ""
 
     async def measure(self, cell: Cell, limit: float, schedule: Schedule) -> Ran:
         """Measure a cell in so many seconds. Raises `ExecutorError`."""
         self.dataset = cell.dataset
+        self.arm = "" if self.runner.config.isolation.between_cells else cell.arm
         script = await self._prepared(cell, limit, schedule)
         monitor = Monitor(self.job.watch, script.folder) if self.job.watch is not None else None
         self.live.add(f"\n--- {cell} ---\n")
@@ -112,7 +114,7 @@ class CellWorker:
         job, reads = self.job, schedule.reads
         source = visible_files(job.source, cell.arm, arms=job.arms or tuple(one.arm for one in job.cells), reads=reads)
         sees = await asyncio.to_thread(mounted, cell.dataset, self.runner.views)
-        await self.place.ready(source, sees, schedule.needs(cell).gpus)
+        await self.place.ready(cell.arm, source, sees, schedule.needs(cell).gpus)
         script = await self.runner.prepared(replace(
             job, name=f"{job.name} {cell.name}", folder=self._aside / cell.name, source=source,
             seed=cell.seed, timeout=limit, datasets=(cell.dataset,), earlier=self._earlier(cell, schedule),

@@ -84,6 +84,8 @@ class Schedule:
     _times: dict[Group, dict[Cell, float]] = field(default_factory=dict[Group, dict[Cell, float]])
     """Seconds that cells are known to take: expected, or of those that were measured or met their time limit."""
     _known: dict[Group, float] = field(default_factory=dict[Group, float])
+    _again: set[Cell] = field(default_factory=set[Cell])
+    """Whose kernel died under them, which need not be their doing: they are measured once more, in another one."""
     _deaths: int = 0
     _over: str = ""
     """Why nothing more is begun."""
@@ -104,10 +106,9 @@ class Schedule:
 
     # --- what is next -----------------------------------------------------------------------------------------------
 
-    def take(self, dataset: str = "", *, alone: bool = False) -> tuple[Cell, float] | None:
-        """The next cell, for a kernel that sees this dataset, and the seconds that it may take; None: nothing now.
-
-        With `alone`, one of those that are measured so.
+    def take(self, dataset: str = "", arm: str = "", *, alone: bool = False) -> tuple[Cell, float] | None:
+        """The next cell, for a kernel that sees this dataset and serves this arm (empty: any), and the seconds that it
+        may take; None: nothing now. With `alone`, one of those that are measured so.
         """
         left = self.left()
         if left <= 0 or self._over:
@@ -115,7 +116,7 @@ class Schedule:
         cells = self._apart() if alone else self._available(left)
         if not cells:
             return None
-        cell = next((one for one in cells if one.dataset == dataset), cells[0])
+        cell = min(cells, key=lambda one: (one.dataset != dataset, arm not in ("", one.arm)))
         limit = self._limits_now(alone=alone)(cell)
         (self.apart if alone else self.waiting).remove(cell)
         self._limits[cell] = limit
@@ -247,6 +248,9 @@ class Schedule:
             self.folders[cell] = folder
         elif failure.kind == "memory" and not alone:
             self.apart.append(cell)
+        elif failure.kind == "died" and ran.kernel_died and cell not in self._again:
+            self._again.add(cell)
+            self.waiting.append(cell)
         elif failure.kind == "hopeless":
             self._over = f"the job was ended as hopeless with {cell}"
         elif failure.kind == "budget":

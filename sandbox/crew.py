@@ -22,6 +22,8 @@ class Worker(Protocol):
 
     dataset: str
     """What its kernel sees; empty where it has none."""
+    arm: str
+    """Whose cells its kernel serves; empty where it serves those of all."""
 
     async def measure(self, cell: Cell, limit: float, schedule: Schedule) -> Ran:
         """Measure a cell in so many seconds. Raises `ExecutorError`."""
@@ -117,7 +119,7 @@ class Crew:
         worker = self.open(alone)
         self._at_work += 1
         try:
-            while (found := schedule.take(worker.dataset, alone=apart)) is not None:
+            while (found := schedule.take(worker.dataset, worker.arm, alone=apart)) is not None:
                 cell, limit = found
                 try:
                     ran = await worker.measure(cell, limit, schedule)

@@ -1,11 +1,11 @@
 """One script in one kernel, bounded in time, output and means, and what came of it.
 
 Kept: what the script prints is drained at any rate and held in bounded memory; so much of it that only a flood can be
-meant ends the code. A kernel that dies is noticed at once, and its end has a reason. A cell (`Script.cell`) runs in a
-process forked from the kernel's, which lives on: the next one may follow.
+meant ends the code. A kernel that dies is noticed at once, and its end has a reason. A script, or a cell
+(`Script.cell`), runs in a process that its kernel has forked for it; with a cell the kernel lives on, and the next one
+may follow.
 
-Not kept: output still in a pipe when a process dies at once (`os._exit`), and a single message that is larger than a
-kernel may send, are lost. Who started the kernel kills it.
+Who started the kernel kills it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,6 @@ _DRAIN = 2.0
 """Seconds to wait for the last output after the script has ended."""
 _ANSWERS = 3.0
 """Seconds beyond the grace in which a kernel that killed its cell says so; later it is taken for dead."""
-_RUN_CELL = "from lab import _driver as __driver__; __answer__ = __driver__.run()"
-"""What the kernel of a cell executes (`kernel_side/lab/_driver.py`)."""
 
 
 @dataclass(frozen=True)
@@ -106,10 +104,10 @@ class Execution:
 
 
 async def execute(
-    kernel: Kernel, script: Script, source: str, *, limits: Limits, timeout: float, monitor: Monitor | None = None,
+    kernel: Kernel, script: Script, *, limits: Limits, timeout: float, monitor: Monitor | None = None,
 ) -> Execution:
-    """Run the source to its end, to `timeout` seconds of wall clock, or until the monitor calls it off."""
-    return await _Running(kernel, script).run(source, timeout, limits, monitor)
+    """Run the script to its end, to `timeout` seconds of wall clock, or until the monitor calls it off."""
+    return await _Running(kernel, script).run(timeout, limits, monitor)
 
 
 class _Running:
@@ -121,12 +119,11 @@ class _Running:
         self._seen = kernel.seen / script.folder.relative_to(kernel.folder)
         self._flooded = False
 
-    async def run(self, source: str, timeout: float, limits: Limits, monitor: Monitor | None) -> Execution:
+    async def run(self, timeout: float, limits: Limits, monitor: Monitor | None) -> Execution:
         began = time.monotonic()
         self._write_job(timeout)
         watchdog = self._kernel.guard(limits)
-        of_cell = self._script.cell is not None
-        request = self._kernel.request(_RUN_CELL, "__answer__") if of_cell else self._kernel.request(source)
+        request = self._kernel.request()
         reply = asyncio.create_task(self._kernel.reply(request))
         death = asyncio.create_task(self._death())
         listener = asyncio.create_task(self._listen(request))
@@ -137,16 +134,14 @@ class _Running:
             reason: str | None = stopped.result() if stopped.done() else None
             if late or reason is not None:
                 self._kernel.process.interrupt()
-                await _first(reply, death, within=(
-                    self._kernel.config.settings.grace + (_ANSWERS if of_cell else 0.0)))
+                await _first(reply, death, within=self._kernel.config.settings.grace + _ANSWERS)
             seconds = time.monotonic() - began
             await asyncio.wait({listener}, timeout=_DRAIN if reply.done() else _POLL)
-            answer = reply.result() if reply.done() else {}
-            if of_cell and answer:
-                answer = _of_driver(answer)
+            answer = _of_zygote(reply.result()) if reply.done() else {}
             failure = (Failure(kind="hopeless", message=reason) if reason is not None else watchdog.failure
                        or self._failure(answer, death, timeout=timeout if late else None))
-            over = not of_cell or watchdog.failure is not None or self._flooded or not answer
+            over = (self._script.cell is None or watchdog.failure is not None or self._flooded
+                    or answer.get("over", True))
         finally:
             watchdog.stop()
             for task in (reply, death, listener, stopped):
@@ -180,9 +175,7 @@ class _Running:
             if self._transcript.chars > FLOOD_CHARS and not self._flooded:
                 self._flooded = True
                 self._kernel.process.kill_all()
-            if kind in ("display_data", "execute_result"):
-                content = {"name": "stdout", "text": f"{content['data'].get('text/plain', '')}\n"}
-            elif kind != "stream":
+            if kind != "stream":
                 continue
             shown = plain_output(content["text"])
             self._transcript.add(content["name"], shown)
@@ -196,8 +189,7 @@ class _Running:
     def _failure(
         self, answer: dict[str, Any], death: asyncio.Task[int], *, timeout: float | None,
     ) -> Failure | None:
-        trace = [line.replace("Cell In[1]", self._script.job.entry) for line in answer.get("traceback", ())]
-        folder = self._seen
+        trace, folder = answer.get("traceback", ()), self._seen
         if self._flooded:
             return from_flood(FLOOD_CHARS)
         if timeout is not None:
@@ -214,13 +206,13 @@ class _Running:
         return failure.model_copy(update={"kind": "diverged"}) if answer.get("diverged") else failure
 
 
-def _of_driver(answer: dict[str, Any]) -> dict[str, Any]:
-    """What the driver in a kernel says of its cell; what the kernel itself says where that is nothing of the kind."""
+def _of_zygote(answer: dict[str, Any]) -> dict[str, Any]:
+    """What a kernel's zygote says of its cell; what the kernel itself says where that is nothing of the kind."""
     with suppress(KeyError, TypeError, ValueError, SyntaxError, RecursionError, AttributeError):
         told: dict[str, Any] = json.loads(ast.literal_eval(
-            answer["user_expressions"]["__answer__"]["data"]["text/plain"]))
+            answer["user_expressions"]["ran"]["data"]["text/plain"]))
         counted: dict[str, Any] = told.get("training") or {}
-        answer = {"status": told["status"], "killed": bool(told["killed"]), "traceback": [
+        answer = {"status": told["status"], "killed": bool(told["killed"]), "over": bool(told["over"]), "traceback": [
             str(line) for line in told.get("traceback", ())], "training": (
                 Training.model_validate(counted) if any(counted.values()) else None)}
         match told["status"]:

@@ -104,8 +104,8 @@ class LocalExecutor:
 
     @property
     def grade(self) -> Grade:
-        """Of values that we compute from predictions: whether the labels were out of the code's reach."""
-        return "scored" if self.isolation.on and self._settings.network == "off" else "computed"
+        """Of values that we compute from predictions: whether labels, and other cells, were out of the code's reach."""
+        return "scored" if self.isolation.between_cells and self._settings.network == "off" else "computed"
 
     @property
     def ground(self) -> str:

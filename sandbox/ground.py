@@ -36,7 +36,7 @@ def ground_of(settings: SandboxSettings, devices: Sequence[Device], packages: Ov
         "installed": packages.installed.sha256 if packages is not None and packages.folder else "",
         "readable": contents_of(settings.readable),
         "variables": {name: os.environ[name] for name in VARIABLES if os.environ.get(name)},
-        "isolation": "" if settings.isolation != "none" and probed().on else "none"}
+        "isolation": "" if settings.isolation != "none" and probed().between_cells else "none"}
     return json.dumps({
         "python": runs.version, "platform": runs.platform, "packages": sorted(runs.packages.items()),
         "processor": processor(), "gpus": sorted({(device.name, device.memory) for device in devices}),

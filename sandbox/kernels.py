@@ -146,7 +146,7 @@ class Kernel:
         """From now on, until it is told to stop, kill it when it passes a limit."""
         self._watchdog = Watchdog(
             self.pid, limits, folders=(self.folder, self._scratch.root), shared=self.config.cache,
-            kill_all=self.process.kill_all, inside=self.process.first)
+            kill_all=self.process.kill_all)
         self._watchdog.start()
         return self._watchdog
 
@@ -163,10 +163,9 @@ class Kernel:
 
     # --- the conversation -------------------------------------------------------------------------------------------
 
-    def request(self, source: str, expression: str = "") -> str:
-        """Ask it to execute some source, and for the value of an expression then; the identity of the request."""
-        return self._client.execute(source, store_history=False, allow_stdin=False,
-                                    user_expressions={expression: expression} if expression else {})
+    def request(self) -> str:
+        """Ask it to run what the job file names, and what came of it; the identity of the request."""
+        return self._client.execute("", store_history=False, allow_stdin=False, user_expressions={"ran": "__run__()"})
 
     async def reply(self, request: str) -> dict[str, Any]:
         """The content of the answer to a request."""

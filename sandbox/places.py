@@ -1,7 +1,8 @@
 """Where the cells of a worker run, one after the other: a kernel of this machine, which lives on from cell to cell.
 
-Kept: a kernel sees one large dataset at most, and has the GPUs that its cell needs; one that does not fit is ended, and
-so is one that died. Not kept: what a cell left in its folder is for the caller to take out of the kernel's reach.
+Kept: a kernel sees one large dataset at most, and has the GPUs that its cell needs; where no walls can be put up
+between cells, it serves cells of one arm. One that does not fit is ended, and so is one that died. Not kept: what a
+cell left in its folder is for the caller to take out of the kernel's reach.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from sandbox.workspace import CELLS, copy_view
 class Place(Protocol):
     """Executes one script after the other in a folder below its own."""
 
-    async def ready(self, source: Mapping[str, str], sees: tuple[str, ...], gpus: int | None) -> None:
-        """Make it fit for a cell with that source, which sees these datasets, and has so many GPUs (None: as many as
-        any experiment). To be called before the cell's folder is made."""
+    async def ready(self, arm: str, source: Mapping[str, str], sees: tuple[str, ...], gpus: int | None) -> None:
+        """Make it fit for a cell of that arm with that source, which sees these datasets, and has so many GPUs (None:
+        as many as any experiment). To be called before the cell's folder is made."""
         ...
 
     async def execute(
@@ -56,6 +57,8 @@ class KernelPlace:
     _sees: tuple[str, ...] = ()
     """The dataset that the kernel sees outside of the cells' folders, if any."""
     _gpus: int | None = None
+    _arm: str = ""
+    """Whose cells the kernel serves, where no walls keep them from those of others."""
     _kernel: Kernel | None = None
     _lease: Lease = field(default_factory=Lease)
     _usage: Usage = field(default_factory=Usage)
@@ -63,10 +66,11 @@ class KernelPlace:
     _ended: int = 0
     """Cells that ended in this kernel."""
 
-    async def ready(self, source: Mapping[str, str], sees: tuple[str, ...], gpus: int | None) -> None:
-        if (sees, gpus) != (self._sees, self._gpus):
+    async def ready(self, arm: str, source: Mapping[str, str], sees: tuple[str, ...], gpus: int | None) -> None:
+        arm = "" if self.runner.config.isolation.between_cells else arm
+        if (arm, sees, gpus) != (self._arm, self._sees, self._gpus):
             await self.close()
-        self._sees, self._gpus = sees, gpus
+        self._arm, self._sees, self._gpus = arm, sees, gpus
         if self._kernel is None and not self.runner.gpus.devices:
             await asyncio.to_thread(remove_tree, self.folder, ignore_errors=True)
             self._kernel = self.runner.pool.take(self.folder, source=source, datasets=sees, exactly=True)
@@ -84,8 +88,8 @@ class KernelPlace:
             begins()
             self.runner.pool.refill()
             execution = await self.runner.within(
-                kernel, self._lease, replace(script, folder=self.folder / CELLS / script.folder.name),
-                source=script.text, monitor=monitor, usage=self._usage)
+                kernel, self._lease, replace(script, folder=self.folder / CELLS / script.folder.name), monitor=monitor,
+                usage=self._usage)
             execution = await asyncio.to_thread(returned, held, script.folder, execution, self.folder, CELLS)
         except BaseException:
             await self.close()

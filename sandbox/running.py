@@ -132,7 +132,7 @@ class Runner:
             if ready is None:
                 await kernel.start()
             self.pool.refill()
-            return await self.within(kernel, lease, script, source=script.text, monitor=monitor, usage=usage)
+            return await self.within(kernel, lease, script, monitor=monitor, usage=usage)
         finally:
             kernel.kill()
             self.gpus.release(lease, usage.processes)
@@ -150,7 +150,7 @@ class Runner:
         return Kernel(script.folder, config=self.config, options=StartOptions(script.paths, lease.devices))
 
     async def within(
-        self, kernel: Kernel, lease: Lease, script: Script, *, source: str, monitor: Monitor | None, usage: Usage,
+        self, kernel: Kernel, lease: Lease, script: Script, *, monitor: Monitor | None, usage: Usage,
     ) -> Execution:
         """Run a script in a kernel that was started, which lives on where the script is a cell."""
         job = script.job
@@ -163,7 +163,7 @@ class Runner:
             began = time.monotonic()
             try:
                 execution = await execute(
-                    kernel, script, source, limits=limits, timeout=script.job.timeout, monitor=monitor)
+                    kernel, script, limits=limits, timeout=script.job.timeout, monitor=monitor)
             except Exception as error:  # noqa: BLE001  a kernel says what its code makes it say
                 execution = Execution(time.monotonic() - began, failure_of(error), Transcript(1000))
         if asked is not None and asked.fatal is not None:

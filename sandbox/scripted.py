@@ -155,6 +155,7 @@ class _CellWorker:
 
     def __init__(self, executor: ScriptedExecutor, job: Job) -> None:
         self.dataset = ""
+        self.arm = ""
         self._executor, self._job = executor, job
         at_work = self._executor.at_work
         at_work[job.name] = at_work.get(job.name, 0) + 1

@@ -184,7 +184,10 @@ def isolation(
     found = probe(root)
     if found.on:
         with_users = "user, process and network" if found.user_namespace else "process and network"
-        return ok("isolation", f"bubblewrap with {with_users} namespaces works")
+        works = f"bubblewrap with {with_users} namespaces works"
+        return ok("isolation", works) if found.between_cells else warning("isolation", (
+            f"{works}, but no walls can be put up between cells: those of different arms share no kernel, and values "
+            "are graded as computed, not as scored"), "run as a user who may make user namespaces (docs/sandbox.md)")
     if wanted == "required":
         return fault("isolation", f"{found.why}, and sandbox.isolation is required: no run begins",
                      f"{found.fix}; or, without isolation: --set sandbox.isolation=auto")

@@ -89,7 +89,7 @@ class Errand:
         folder, views = place.folder.parent / CELLS / "whole", self._views()
         if order.cell is not None:
             folder = folder.with_name(order.cell.name)
-            await place.ready(order.fields["source"], order.sees, order.needs.gpus)
+            await place.ready(order.cell.arm, order.fields["source"], order.sees, order.needs.gpus)
         await asyncio.to_thread(unpack, self._parcel, folder)
         models = {name: str(self._content(key)) for name, key in order.pretrained.items()}
         script = replace(script_of(order, folder, views=views, pretrained=models), live=_Shown(self._show))

@@ -178,7 +178,7 @@ class RemotePlace:
     _sees: tuple[str, ...] = ()
     _hand: Hand | None = None
 
-    async def ready(self, source: Mapping[str, str], sees: tuple[str, ...], gpus: int | None) -> None:
+    async def ready(self, arm: str, source: Mapping[str, str], sees: tuple[str, ...], gpus: int | None) -> None:
         self._sees = sees
         self.folder.mkdir(parents=True, exist_ok=True)
 

@@ -57,6 +57,9 @@ class Sandbox:
     devices: tuple[Path, ...] = ()
     network: bool = False
     shm_bytes: int = 64 * 2**20
+    divided: bool = False
+    """Whether the command puts up further walls within: then it is the first process, and has the capability for that,
+    which it takes from whatever it runs."""
     user_namespace: bool = True
     """False only where the kernel forbids user namespaces and we are root: then capabilities alone are dropped."""
 
@@ -66,10 +69,12 @@ def wrap(command: Sequence[str], sandbox: Sandbox) -> list[str]:
     user = ["--unshare-user", "--disable-userns"] if sandbox.user_namespace else []
     network = [] if sandbox.network else ["--unshare-net"]
     seen = str(sandbox.seen or sandbox.folder)
+    divided = ["--as-pid-1", *(word for name in ("SYS_ADMIN", "SETPCAP") for word in ("--cap-add", f"CAP_{name}"))]
     # JPY_PARENT_PID would make ipykernel wait for a process that it cannot see.
     return [PROGRAM, "--die-with-parent", "--new-session", *user, "--unshare-pid", "--unshare-ipc", "--unshare-uts",
-            "--unshare-cgroup-try", *network, "--hostname", "sandbox", "--cap-drop", "ALL", "--unsetenv",
-            "JPY_PARENT_PID", *_system(sandbox), *_trees(sandbox), "--bind", str(sandbox.folder), seen,
+            "--unshare-cgroup-try", *network, "--hostname", "sandbox", "--cap-drop", "ALL",
+            *(divided if sandbox.divided else ()), "--unsetenv", "JPY_PARENT_PID", *_system(sandbox),
+            *_trees(sandbox), "--bind", str(sandbox.folder), seen,
             *(word for outside, inside in sandbox.mounts for word in ("--ro-bind", str(outside), str(inside))),
             "--remount-ro", "/", "--chdir", seen, "--", *command]
 

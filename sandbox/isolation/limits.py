@@ -135,8 +135,7 @@ _DISK = 1.0
 class Watchdog:
     """Looks at a process and its descendants until `stop`; calls `kill_all` when a limit is passed.
 
-    `shared` is a folder that others write to too: only by how much it grows since the start counts. `inside` is a
-    process that sees a /dev/shm of the experiment's own.
+    `shared` is a folder that others write to too: only by how much it grows since the start counts.
     """
 
     root: int
@@ -145,7 +144,6 @@ class Watchdog:
     folders: Sequence[Path]
     shared: Path
     kill_all: Callable[[], None]
-    inside: int | None = None
     failure: Failure | None = None
     """What was passed."""
     _before: int = 0
@@ -184,10 +182,9 @@ class Watchdog:
             return Failure(kind="other", message=(
                 f"more than {self.limits.tasks} processes and threads ran at the same time (sandbox.tasks); they were "
                 "all killed: start fewer"))
-        return self._memory(now) or self._disk(processes)
+        return self._memory(now, shm_bytes(processes)) or self._disk(processes)
 
-    def _memory(self, most: ResourceUse) -> Failure | None:
-        files = 0 if self.inside is None else shm_bytes(self.inside)
+    def _memory(self, most: ResourceUse, files: int) -> Failure | None:
         if most.private + max(most.shared, files) <= self.limits.memory:
             return None
         readings = [unique_resource_use(process_tree(self.root, self.limits.tasks)) for _ in range(_READINGS)]

@@ -104,7 +104,8 @@ def kernel_sandbox(
     return Sandbox(
         folder, seen, writable=(config.cache, scratch.sockets), environments=trees, hidden=hidden,
         readable=(KERNEL_SIDE, *start.readable, scratch.root), tmp=scratch.tmp, devices=device_files(start.gpus),
-        network=config.settings.network == "on", shm_bytes=SHM_BYTES, user_namespace=config.isolation.user_namespace)
+        network=config.settings.network == "on", shm_bytes=SHM_BYTES, divided=config.isolation.between_cells,
+        user_namespace=config.isolation.user_namespace)
 
 
 def device_files(gpus: tuple[Device, ...]) -> tuple[Path, ...]:
@@ -142,7 +143,8 @@ def kernel_environment(
         "MPLBACKEND": "Agg", "MPLCONFIGDIR": str(cache / "matplotlib"), "XDG_CACHE_HOME": str(cache),
         "IPYTHONDIR": f"{tmp}/.ipython", "JUPYTER_RUNTIME_DIR": tmp, "JUPYTER_CONFIG_DIR": f"{tmp}/.jupyter",
         "JUPYTER_DATA_DIR": f"{tmp}/.jupyter", "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in start.gpus),
-        "LAB_MODULES": ",".join(start.modules), "LAB_PACKAGES": str(config.packages() or ""),
+        "LAB_WALLS": str(int(config.isolation.between_cells)), "LAB_MODULES": ",".join(start.modules),
+        "LAB_PACKAGES": str(config.packages() or ""),
     }
     if site.ENABLE_USER_SITE:  # packages installed with --user are found by HOME, which we change
         environment["PYTHONUSERBASE"] = site.getuserbase()

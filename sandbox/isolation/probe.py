@@ -12,14 +12,17 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.errors import IsolationError
 from sandbox.isolation.bubblewrap import PROGRAM, Sandbox, wrap
+from sandbox.isolation.interpreter import interpreter
 from sandbox.settings import SandboxSettings
 
+_WALLS = Path(__file__).resolve().parents[1] / "kernel_side" / "lab" / "_walls.py"
 INSTALL = "install bubblewrap: apt-get install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora)"
 
 _KEEP = "(keep it in /etc/sysctl.d/60-userns.conf)"
@@ -63,6 +66,8 @@ class Isolation:
     why: str = ""
     fix: str = ""
     user_namespace: bool = True
+    between_cells: bool = False
+    """Whether what runs in one kernel after the other is kept apart by walls too (`kernel_side/lab/_walls.py`)."""
 
 
 def isolation_of(settings: SandboxSettings) -> Isolation:
@@ -79,14 +84,16 @@ def isolation_of(settings: SandboxSettings) -> Isolation:
 
 
 def describe_isolation(settings: SandboxSettings) -> str:
-    """How code runs here, for the record: 'bubblewrap' (perhaps 'with network'), or 'none: ' and why.
+    """How code runs here, for the record: 'bubblewrap' (perhaps 'with network', 'without walls between cells'), or
+    'none: ' and why.
 
     Raises: `IsolationError`.
     """
     isolation = isolation_of(settings)
     if not isolation.on:
         return f"none: {isolation.why}"
-    return BUBBLEWRAP if settings.network == "off" else f"{BUBBLEWRAP}, with network"
+    return ", ".join((BUBBLEWRAP, *(["with network"] if settings.network == "on" else []),
+                      *([] if isolation.between_cells else ["without walls between cells"])))
 
 
 @functools.cache
@@ -100,20 +107,23 @@ def probe(root: Path = Path("/")) -> Isolation:
     path = shutil.which(PROGRAM)
     if path is None:
         return Isolation(on=False, why="bubblewrap (bwrap) is not installed", fix=INSTALL)
-    problem = _attempt(user_namespace=True)
+    problem = _attempt()
     if problem is None:
-        return Isolation(on=True)
+        return Isolation(on=True, between_cells=_attempt(divided=True) is None)
     if os.geteuid() == 0 and _attempt(user_namespace=False) is None:
         return Isolation(on=True, user_namespace=False)
     return Isolation(on=False, why=f"bubblewrap cannot make namespaces ({problem})", fix=fix_for(path, root))
 
 
-def _attempt(*, user_namespace: bool) -> str | None:
-    """None where it worked, else what was said."""
+def _attempt(*, user_namespace: bool = True, divided: bool = False) -> str | None:
+    """None where it worked, else what was said; `divided`: whether walls can be put up within."""
     with tempfile.TemporaryDirectory(prefix="lab-probe-") as name:
-        sandbox = Sandbox(Path(name), user_namespace=user_namespace)
+        trees = interpreter(sys.executable).trees if divided else ()
+        sandbox = Sandbox(Path(name), Path("/experiment"), environments=trees, readable=(_WALLS,), divided=divided,
+                          user_namespace=user_namespace)
+        command = [sys.executable, "-I", "-S", str(_WALLS)] if divided else ["true"]
         try:
-            ran = subprocess.run(wrap(["true"], sandbox), capture_output=True, text=True, timeout=LIMIT, check=False,
+            ran = subprocess.run(wrap(command, sandbox), capture_output=True, text=True, timeout=LIMIT, check=False,
                                  stdin=subprocess.DEVNULL, errors="replace")
         except (OSError, subprocess.TimeoutExpired) as error:
             return " ".join(str(error).split())[:300]

@@ -98,12 +98,16 @@ def _parts(process: int) -> dict[str, int]:
     return {}
 
 
-def shm_bytes(process: int) -> int:
-    """Bytes in the /dev/shm that a process sees."""
-    with contextlib.suppress(OSError):
-        shm = os.statvfs(f"/proc/{process}/root/dev/shm")
-        return (shm.f_blocks - shm.f_bfree) * shm.f_frsize
-    return 0
+def shm_bytes(processes: Iterable[int]) -> int:
+    """Bytes in what the processes see as /dev/shm, each one counted once; in that of this process nothing is."""
+    sizes = {os.stat("/dev/shm").st_dev: 0}
+    for process in processes:
+        with contextlib.suppress(OSError):
+            place = f"/proc/{process}/root/dev/shm"
+            if (device := os.stat(place).st_dev) not in sizes:
+                shm = os.statvfs(place)
+                sizes[device] = (shm.f_blocks - shm.f_bfree) * shm.f_frsize
+    return sum(sizes.values())
 
 
 def deleted_file_bytes(processes: Iterable[int]) -> int:

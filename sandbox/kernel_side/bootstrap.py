@@ -1,141 +1,133 @@
-"""Starts the kernel that runs one script: `python bootstrap.py -f connection.json`, with LAB_JOB in the environment.
+"""Starts the kernel that runs one script, or cell after cell: `python bootstrap.py -f connection.json`.
 
-The modules of LAB_MODULES are imported ahead of the script, in the main thread and in the order given; no random number
-is drawn, and what they print or fail with ends the kernel at its start, since it is for the script to hear.
+The kernel itself executes nothing of an experiment. Its first act is to start the process that does, by a fork of
+itself for each script or cell (`lab._zygote`): by `exec`, and before it reads its connection file, so that nothing
+which runs there ever had the kernel's key or sockets. It hands on what these processes print and what came of them;
+with its zygote the kernel ends.
 
-It differs from `ipykernel_launcher` in that the script finds what a script expects: its own folder first in
-`sys.path`, `__file__`, `sys.argv`, and an `exit` that ends it. The job file is read when the script starts, not before.
-debugpy and the history database are left out, which saves about 200 ms. The host kills an idle kernel without a
-farewell, since tearing down an interpreter that holds torch takes a second; so files that the script left open are
-flushed at its end. `atexit` handlers do not run.
+It differs from `ipykernel_launcher` in that debugpy and the history database are left out, which saves about 200 ms.
+The host kills an idle kernel without a farewell, since tearing down an interpreter takes long.
 """
 
 from __future__ import annotations
 
-import faulthandler
-import gc
-import importlib
-import io
-import json
+import codecs
 import os
 import resource
+import selectors
+import signal
+import socket
+import subprocess
 import sys
-import warnings
+import time
+from collections.abc import Callable
 from typing import Any
 
+ZYGOTE = "--zygote"
 _PIECE = 2**20
+"""Characters of output after which it is handed on: a flood must neither fill our memory nor be one message."""
+_REST = 1.0
+"""Seconds to wait for output that is still in a pipe."""
 
 
 def main() -> None:
     """Run until the host kills us."""
     sys.path.pop(0)  # the folder of this file, put there because it was run by its path; PYTHONPATH names it again
+    if sys.argv[1] == ZYGOTE:
+        from lab import _zygote
+
+        _zygote.serve(int(sys.argv[2]))
     for limit in filter(None, os.environ.pop("LAB_RLIMITS", "").split(",")):
         name, _, value = limit.partition("=")
         number = getattr(resource, f"RLIMIT_{name}")
         hard = resource.getrlimit(number)[1]
         lowest = int(value) if hard == resource.RLIM_INFINITY else min(int(value), hard)
         resource.setrlimit(number, (lowest, lowest))  # for good: without privileges it cannot be raised again
+    zygote = _Zygote()
     sys.modules["debugpy"] = None  # pyright: ignore[reportArgumentType]  (makes an import fail at once)
-    crash_log = os.fdopen(os.dup(2), "w")  # ipykernel redirects descriptor 2; a crash must still reach the host
 
     from ipykernel.kernelapp import IPKernelApp
 
     app: Any = IPKernelApp.instance()
-    app.initialize([
-        *sys.argv[1:], "--HistoryManager.enabled=False", "--InteractiveShell.colors=nocolor",
-        "--InteractiveShell.xmode=Context", "--InteractiveShell.ast_node_interactivity=none",
-    ])
-    faulthandler.enable(crash_log, all_threads=False)
-    modules = [module for module in os.environ.pop("LAB_MODULES").split(",") if module]
-    app.shell.events.register("post_execute", _flush_open_files)
-    if modules and (output := _import_ahead(modules)):
-        crash_log.write(f"importing {', '.join(modules)} said: {output[:300]}")
-        crash_log.flush()
-        os._exit(1)
-    for stream in (sys.stdout, sys.stderr):
-        _send_in_pieces(stream)
-
-    def prepare() -> None:
-        app.shell.events.unregister("pre_execute", prepare)
-        _prepare_as_script(app.shell)
-
-    app.shell.events.register("pre_execute", prepare)
+    app.initialize([*sys.argv[1:], "--HistoryManager.enabled=False"])
+    zygote.wait()
+    app.shell.user_ns["__run__"] = zygote.run
     app.start()
 
 
-def _send_in_pieces(stream: Any) -> None:
-    """Hand output on at least every `_PIECE` characters: a flood must neither fill our memory nor be one message."""
-    write, waiting = stream.write, 0
+class _Zygote:
+    """The process from which those of cells and scripts are forked."""
 
-    def in_pieces(text: str) -> int | None:
+    def __init__(self) -> None:
+        self._talk, theirs = socket.socketpair()
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, ZYGOTE, str(theirs.fileno())], pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+        theirs.close()
+
+    def wait(self) -> None:
+        """Return once it is ready; else the kernel ends, as it does."""
+        if self._talk.recv(1) != b"\n":
+            self._end()
+
+    def run(self) -> str:
+        """Run what the job file names; what came of it, as JSON: `status`, and for an error its `ename`, `evalue` and
+        `traceback`; `code` where the process ended without a word (negative: the signal), `killed` by us, `over` where
+        nothing more can run here.
+        """
+        pipes = [os.pipe(), os.pipe()]
+        before = signal.signal(signal.SIGINT, self._interrupt)
+        socket.send_fds(self._talk, [b"run\n"], [write for _, write in pipes])
+        for _, write in pipes:
+            os.close(write)
+        answer, until = b"", float("inf")
+        takers = {read: _printer(name) for (read, _), name in zip(pipes, ("stdout", "stderr"), strict=True)}
+        with selectors.DefaultSelector() as selector:
+            for descriptor in (*takers, self._talk.fileno()):
+                selector.register(descriptor, selectors.EVENT_READ)
+            while selector.get_map() and time.monotonic() < until:
+                for key, _ in selector.select(None if until == float("inf") else _REST):
+                    piece = os.read(key.fd, 65536)
+                    if key.fd in takers:
+                        takers[key.fd](piece)
+                    elif piece:
+                        answer += piece
+                    else:
+                        self._end()
+                    if not piece or (answer.endswith(b"\n") and key.fd not in takers):
+                        selector.unregister(key.fd)
+                        until = time.monotonic() + _REST if answer else until
+        for descriptor in takers:
+            os.close(descriptor)
+        signal.signal(signal.SIGINT, before)
+        return answer.decode()
+
+    def _interrupt(self, *_: object) -> None:
+        self._talk.sendall(b"interrupt\n")
+
+    def _end(self) -> None:
+        """End the kernel as the zygote ended: what it may have left cannot be told."""
+        code = self._process.wait()
+        if code < 0 and os.getpid() != 1:  # no signal of ours ends the first process of a namespace
+            signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+            os.kill(os.getpid(), -code)
+        os._exit(128 - code if code < 0 else code or 1)
+
+
+def _printer(name: str) -> Callable[[bytes], None]:
+    """Prints bytes of UTF-8 as they come on a stream of this process."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    stream, waiting = getattr(sys, name), 0
+
+    def show(piece: bytes) -> None:
         nonlocal waiting
-        written = 0
-        for start in range(0, len(text), _PIECE):
-            written += write(text[start:start + _PIECE]) or 0
-            waiting += min(_PIECE, len(text) - start)
-            if waiting >= _PIECE:
-                stream.flush()
-                waiting = 0
-        return written
+        stream.write(decoder.decode(piece, final=not piece))
+        waiting += len(piece)
+        if waiting >= _PIECE:
+            stream.flush()
+            waiting = 0
 
-    stream.write = in_pieces
-
-
-def _import_ahead(modules: list[str]) -> str:
-    """Import modules and leave the names of all that are new in TMPDIR/loaded; what they said meanwhile."""
-    output: list[str] = []
-
-    def collect(text: str) -> int:
-        output.append(text)
-        return len(text)
-
-    before = set(sys.modules)
-    for stream in (sys.stdout, sys.stderr):
-        stream.write = collect
-    try:
-        for name in modules:
-            importlib.import_module(name)
-    except Exception as error:
-        output.append(f"{type(error).__name__}: {error}")
-    for stream in (sys.stdout, sys.stderr):
-        del stream.write
-    gc.freeze()  # neither collections nor `_flush_open_files` look at what is there to stay
-    new = {name.partition(".")[0] for name in set(sys.modules) - before}
-    with open(os.path.join(os.environ["TMPDIR"], "loaded"), "w", encoding="utf-8") as file:
-        file.write(" ".join(sorted(new)))
-    return "".join(output)
-
-
-def _prepare_as_script(shell: Any) -> None:
-    with open(os.environ["LAB_JOB"], encoding="utf-8") as file:
-        job: dict[str, Any] = json.load(file)
-    if job.get("cell"):  # this process only forks those that run cells (lab._driver)
-        return
-    os.chdir(job["folder"])
-    os.environ["HOME"] = job["folder"]
-    entry = os.path.join(str(job["folder"]), str(job["entry"]))
-    sys.argv = [entry]
-    sys.path[:] = [os.path.dirname(entry), *(path for path in sys.path if path)]
-    importlib.invalidate_caches()
-    if "lab" in sys.modules:
-        from lab import _job
-
-        _job.begin()
-    # The shell's own `exit` lets the rest of a cell run; a script expects to end there.
-    shell.user_ns.update(__file__=entry, exit=sys.exit, quit=sys.exit)
-    warnings.filterwarnings("ignore", message="To exit: use")
-
-    def name_of(*_code: object) -> str:
-        return entry
-
-    shell.compile.get_code_name = name_of  # in syntax errors, warnings and crashes
-
-
-def _flush_open_files() -> None:
-    for file in gc.get_objects():
-        if (type(file) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
-                and not file.closed and file.writable()):
-            file.flush()
+    return show
 
 
 if __name__ == "__main__":

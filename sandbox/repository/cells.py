@@ -79,6 +79,7 @@ class CommandWorker:
     number: int
     alone: bool
     dataset: str = ""
+    arm: str = ""
 
     async def measure(self, cell: Cell, limit: float, schedule: Schedule) -> Ran:
         """Measure a cell in so many seconds. Raises `ExecutorError`."""

@@ -193,7 +193,7 @@ class _Command:
         contained = self._contained
         assert contained is not None
         watchdog = Watchdog(self.pid, limits, folders=(self._job.folder, self._scratch.root), shared=self._config.cache,
-                            kill_all=contained.kill_all, inside=contained.first)
+                            kill_all=contained.kill_all)
         watchdog.start()
         reading = asyncio.create_task(self._read())
         late = False

@@ -118,20 +118,21 @@ def test_wrong_use_is_refused_in_words(folder: Path, call: Callable[[], object],
 
 
 def test_a_shared_value_is_built_once_for_a_key_and_a_text(folder: Path) -> None:
-    built: list[int] = []
+    def built() -> list[str]:
+        return (folder / "built").read_text().split()
 
     def one() -> dict[str, Any]:
-        built.append(1)
+        (folder / "built").open("a").write("one ")
         return {"drawn": np.random.rand(3), "mean": np.arange(4.0).reshape(2, 2).T, "words": ("a", 10)}
 
     def other() -> int:
-        built.append(2)
+        (folder / "built").open("a").write("other ")
         return 20
 
     np.random.seed(5)
     values = [lab.shared("a", one), lab.shared("a", one), lab.shared("b", one)]
     assert np.random.rand() == np.random.RandomState(5).rand()  # those of the caller go on
-    assert (lab.shared("a", other), built) == (20, [1, 1, 2])
+    assert (lab.shared("a", other), built()) == (20, ["one", "one", "other"])
     assert values[0]["drawn"].tobytes() == values[1]["drawn"].tobytes() != values[2]["drawn"].tobytes()
     assert (values[0]["words"], values[0]["mean"].tolist()) == (("a", 10), [[0.0, 2.0], [1.0, 3.0]])
     with pytest.raises(ValueError, match="read-only"):

@@ -1,13 +1,15 @@
-"""The process that runs one cell: a program from its top to its end, and then the function that it registered.
+"""The process that runs one script, or one cell: a program from its top to its end, and then the function that it
+registered.
 
-It was forked from one that has only imported (`lab._driver`), so it begins as a fresh interpreter would: a folder with
+It was forked from one that has only imported (`lab._zygote`), so it begins as a fresh interpreter would: a folder with
 pristine files, a `__main__` of its own, seeds of its own. What it prints goes through pipes, what comes of it through a
-socket; nothing that it leaves in memory outlives it.
+socket; nothing that it leaves in memory outlives it. Files that the program left open are flushed at its end; `atexit`
+handlers do not run.
 """
 
 from __future__ import annotations
 
-import ctypes
+import gc
 import importlib
 import io
 import json
@@ -20,12 +22,13 @@ import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 from lab import _cells, _job, _training
 from lab._job import Cell, JobFile, LabError, seed_all
+from lab._walls import LIBC, close_all_but
 
-LIBC: Any = ctypes.CDLL(None)
 _PDEATHSIG = 1
 _FIRST_TO_GO = "800"
 """What is added to the score by which the system, short of memory, chooses whom it kills (-1000 to 1000)."""
@@ -40,21 +43,33 @@ class _Process:
     talk: socket.socket
     building = ""
     """The shared value that it was forked to build."""
-    key: str | None = None
-    """The key of that value, while it is built."""
+    reads: dict[str, str] | None = None
+    """What that value read of the cell so far, while it is built: what was read -> its value as text."""
     outputs: tuple[int, int] = (1, 2)
     """Where what it prints is heard."""
+    crash_log = 2
+    """Where the interpreter says how it crashed."""
+    tracebacks: tuple[Any, Any]
+    """What formats the traceback of an exception, and of a syntax error."""
 
 
-class _Given(Cell):
-    """The cell that the program is handed. What is built for other cells too may read of it what the key names."""
+class Given(Cell):
+    """The cell that the program is handed. What a shared value reads of it, while it is built, is noted."""
 
     def __getattribute__(self, name: str) -> Any:
         value = object.__getattribute__(self, name)
-        return _named(f"cell.{name}", value) if name in Cell.__dataclass_fields__ and name != "setting" else value
+        if name in Cell.__dataclass_fields__ and name != "setting":
+            note(name, value)
+        elif name == "__dict__":
+            note_all()
+        return value
+
+    def __reduce__(self) -> Any:
+        note_all()
+        return Cell, tuple(dict(value) if name == "setting" else value for name, value in vars(self).items())
 
 
-class _Setting(Mapping[str, Any]):
+class Setting(Mapping[str, Any]):
     """The hyperparameters that the program is handed: read-only; a name that the arm does not have is an error, unless
     `get` names what to take then."""
 
@@ -62,16 +77,18 @@ class _Setting(Mapping[str, Any]):
         self._arm, self._values = arm, dict(values)
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._values:
+        if name not in self:
             raise LabError(f"cell.setting: arm {self._arm!r} has no hyperparameter {name!r} in this trial; it has: "
                            f"{', '.join(self._values) or 'none'}")
-        return _named(f"cell.setting[{name!r}]", self._values[name])
+        return self._values[name]
 
     def __contains__(self, name: object) -> bool:
+        note(f"setting.{name}", self._values.get(str(name), _ABSENT))
         return name in self._values
 
     def get(self, name: str, default: Any = None) -> Any:
-        return self[name] if name in self._values else default
+        note(f"setting.{name}", self._values.get(name, _ABSENT))
+        return self._values.get(name, default)
 
     def __or__(self, more: Mapping[str, Any]) -> dict[str, Any]:
         return {**self, **more}
@@ -80,29 +97,76 @@ class _Setting(Mapping[str, Any]):
         return {**before, **self}
 
     def __iter__(self) -> Iterator[str]:
+        note_all()
         return iter(self._values)
 
     def __len__(self) -> int:
+        note_all()
         return len(self._values)
 
     def __repr__(self) -> str:
         return repr(dict(self))
 
-
-def _named(what: str, value: Any) -> Any:
-    """A value that belongs to the cell. Raises `LabError` where a shared value is built whose key does not have it."""
-    key = _Process.key
-    if key is not None and str(value) not in key:
-        raise LabError(f"lab.shared({key!r}): what it builds depends on {what}, which the key does not name, so other "
-                       f"cells would be given what {value!r} made: put {what} into the key")
-    return value
+    def __reduce__(self) -> Any:
+        note_all()
+        return dict, (self._values,)
 
 
-def live(current: JobFile, talk: socket.socket, pipes: tuple[int, int], building: str = "") -> NoReturn:
-    """Run the cell to its end, tell how it ended, and be gone. With `building`, only up to that shared value."""
+_ABSENT = types.SimpleNamespace()
+"""In place of a hyperparameter that an arm does not have."""
+
+
+def note(what: str, value: object) -> None:
+    """Note that a shared value that is being built has read this of its cell."""
+    if _Process.reads is not None:
+        _Process.reads[what] = repr(value)
+
+
+def note_all() -> None:
+    """Note that a shared value that is being built may have read anything of its cell."""
+    if _Process.reads is not None and (cell := _job.job().cell) is not None:
+        _Process.reads |= {what: repr(value) for what, value in _fields_of(cell).items()}
+
+
+def fits(reads: Mapping[str, str], cell: Cell) -> bool:
+    """Whether what a shared value has read of its cell is what it would have read of this one."""
+    fields = _fields_of(cell)
+    return all(repr(fields.get(what, _ABSENT)) == value for what, value in reads.items())
+
+
+def _fields_of(cell: Cell) -> dict[str, object]:
+    """What can be read of a cell. All names of its hyperparameters count as one more field."""
+    plain = {name: value for name, value in vars(cell).items() if name != "setting"}
+    return {**plain, "setting": sorted(cell.setting), **{
+        f"setting.{name}": value for name, value in cell.setting.items()}}
+
+
+def prepare(crash_log: int) -> None:
+    """What is made ready before the first fork."""
+    _Process.crash_log = crash_log
+    from IPython.core import ultratb
+
+    try:
+        _Process.tracebacks = (ultratb.AutoFormattedTB(mode="Context", theme_name="nocolor"),
+                               ultratb.SyntaxTB(theme_name="nocolor"))
+    except TypeError:  # before IPython 9
+        old: Any = ultratb
+        _Process.tracebacks = (old.AutoFormattedTB(mode="Context", color_scheme="NoColor"),
+                               old.SyntaxTB(color_scheme="NoColor"))
+    os.register_at_fork(before=note_all)  # what another process reads of a cell is not seen here
+
+
+def live(
+    current: JobFile, talk: socket.socket, outputs: tuple[int, int], building: str, shut_in: Callable[[], None],
+) -> NoReturn:
+    """Run the script or cell to its end, tell how it ended, and be gone. With `building`, only up to that shared value.
+
+    Nothing of the program runs before `shut_in`.
+    """
     end: dict[str, Any] = {"status": "ok"}
     try:
-        _settle(talk, pipes, building)
+        _settle(current, talk, outputs, building)
+        shut_in()
         try:
             _run(current)
         except SystemExit as error:
@@ -116,29 +180,29 @@ def live(current: JobFile, talk: socket.socket, pipes: tuple[int, int], building
     _leave(end)
 
 
-def _settle(talk: socket.socket, pipes: tuple[int, int], building: str) -> None:
+def _settle(current: JobFile, talk: socket.socket, outputs: tuple[int, int], building: str) -> None:
     os.setsid()  # all that it starts can be killed with it
-    LIBC.prctl(_PDEATHSIG, signal.SIGKILL)
-    signal.set_wakeup_fd(-1)
+    LIBC.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with open("/proc/self/oom_score_adj", "w") as score:
             score.write(_FIRST_TO_GO)
     except OSError:  # then the system chooses by size alone
         pass
-    silent = os.open(os.devnull, os.O_WRONLY)
-    _print_to((silent, silent) if building else pipes)
+    if building:
+        silent = os.open(os.devnull, os.O_WRONLY)
+        _print_to((silent, silent))
+        close_all_but((0, 1, 2, talk.fileno(), _Process.crash_log, *outputs))
+    else:
+        _print_to(outputs)
+        close_all_but((0, 1, 2, talk.fileno(), _Process.crash_log))
     for number, name in ((1, "stdout"), (2, "stderr")):
         text = io.TextIOWrapper(io.FileIO(number, "w", closefd=False), encoding="utf-8", errors="backslashreplace",
                                 write_through=True)
         setattr(sys, name, text)
         setattr(sys, f"__{name}__", text)
-
-    def publish(data: dict[str, Any], *_: object, **__: object) -> None:
-        print(data.get("text/plain", ""))
-
-    _shell().display_pub.publish = publish
-    _Process.pid, _Process.talk, _Process.building, _Process.outputs = os.getpid(), talk, building, pipes
+    _Process.pid = os.getpid() if current.cell is not None else 0
+    _Process.talk, _Process.building, _Process.outputs = talk, building, outputs
 
 
 def _print_to(descriptors: tuple[int, int]) -> None:
@@ -153,11 +217,12 @@ def _run(current: JobFile) -> None:
     os.environ["HOME"] = str(current.folder)
     sys.argv = [entry]
     sys.path[:] = [os.path.dirname(entry), *(path for path in sys.path if path)]
-    importlib.invalidate_caches()
+    _forget_modules_of(current.folder)
     _job.begin()
     if _Process.building:
         _change_job(folder=str(current.folder))
-    seed_all(current.seed)
+    if current.cell is not None:
+        seed_all(current.seed)
     main: Any = types.ModuleType("__main__")
     main.__file__, main.exit, main.quit = entry, sys.exit, sys.exit
     sys.modules["__main__"] = main
@@ -169,15 +234,24 @@ def _run(current: JobFile) -> None:
     except SystemExit as error:
         if error.code not in (None, 0, ""):
             raise
-    measure = _cells.registered()
-    cell = current.cell
-    if cell is not None:
-        measure(_Given(**vars(replace(cell, setting=_Setting(cell.arm, cell.setting)))))
+    if (cell := current.cell) is not None:
+        _cells.registered()(Given(**vars(replace(cell, setting=Setting(cell.arm, cell.setting)))))
+
+
+def _forget_modules_of(folder: Path) -> None:
+    """Have modules that lie beside the program found, where others of their names were imported ahead."""
+    importlib.invalidate_caches()
+    own = {path.stem for path in (*folder.glob("*.py"), *(init.parent for init in folder.glob("*/__init__.py")))}
+    for name in [name for name in sys.modules if name.partition(".")[0] in own - sys.stdlib_module_names]:
+        del sys.modules[name]
 
 
 def _leave(end: dict[str, Any]) -> NoReturn:
     try:
-        _shell().events.trigger("post_execute")  # flushes the files that the program left open
+        for file in gc.get_objects():
+            if (type(file) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+                    and not file.closed and file.writable()):
+                file.flush()
         sys.stdout.flush()
         sys.stderr.flush()
         _send(_Process.talk, {"end": {**end, "training": _training.seen()}})
@@ -196,26 +270,20 @@ def _told(error: BaseException) -> dict[str, Any]:
         "status": "error", "ename": name, "evalue": words[:100_000], "traceback": [],
         "diverged": isinstance(error, LabError) and error.diverged}
     try:
-        shell = _shell()
         trace = error.__traceback__
         while trace is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) == _HERE:
             trace = trace.tb_next
+        plain, of_syntax = _Process.tracebacks
         if isinstance(error, SyntaxError):
-            lines = shell.SyntaxTB.structured_traceback(type(error), error, traceback.extract_tb(trace))
+            lines = of_syntax.structured_traceback(type(error), error, traceback.extract_tb(trace))
         elif trace is not None:
-            lines = shell.InteractiveTB.structured_traceback(type(error), error, trace, tb_offset=0)
+            lines = plain.structured_traceback(type(error), error, trace, tb_offset=0)
         else:
             lines = [f"{name}: {words}"]
         end["traceback"] = [str(line)[:100_000] for line in lines][:200]
     except Exception as odd:
         end["traceback"] = [f"(the traceback cannot be shown: {type(odd).__name__})"]
     return end
-
-
-def _shell() -> Any:
-    from IPython.core.getipython import get_ipython  # this process has it; tests of `lab` have not
-
-    return get_ipython()
 
 
 # --- shared values, for `lab._shared` ---------------------------------------------------------------------------------
@@ -245,18 +313,20 @@ def ask(digest: str, where: str) -> bool:
     return bool(answer["built"])
 
 
-def at_last(key: str, seed: int, build: Callable[[], Any]) -> Any:
-    """What `build()` returns with that seed, which is also that of `lab.seed`. From here on its output is heard."""
-    _Process.key = key
+def at_last(seed: int, build: Callable[[], Any]) -> tuple[Any, dict[str, str]]:
+    """What `build()` returns with that seed, which is also that of `lab.seed`, and what it read of the cell. From here
+    on its output is heard."""
     _change_job(seed=seed)
     seed_all(seed)
     _print_to(_Process.outputs)
-    return build()
+    reads: dict[str, str] = {}
+    _Process.reads = reads
+    return build(), reads
 
 
-def built() -> NoReturn:
-    """Be gone: what this process was forked for is done."""
-    _leave({"status": "ok"})
+def built(sealed: str) -> NoReturn:
+    """Be gone: what this process was forked for is done, under that name."""
+    _leave({"status": "ok", "sealed": sealed})
 
 
 def _change_job(**fields: object) -> None:

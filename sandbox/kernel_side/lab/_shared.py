@@ -1,11 +1,15 @@
 """What the cells of a study have in common (data made ready, embeddings): built once, sealed on disk, mapped read-only.
 
-A value depends on its key, the text of `build` with the numbers and texts that it captures, every file of the program
-that the code sees, the share of the training examples that it is given, and nothing else; a build that reads of its
-cell what the key does not name is refused. It is built in a process of its own, which runs the same program for the
-same cell up to there, with a seed that follows from key and text alone. So it has the same bytes whichever cell comes
-first, and what two arms that see different files draw under one key is the same too. A script that does all at once
-builds it in place, with the same seed, and goes on with its own random numbers.
+Kept: a cell is given what was built for another one only where that could not have been different: key, text of
+`build`, everything that it captures or names (`lab._fingerprint`), all files of the program that the code sees and the
+share of the training examples are the same, and so is all that the build has read of its cell. A build that captures
+what cannot be compared is refused. Not kept: a build that depends on its cell by way of files, of the environment, or
+of the state of a library.
+
+A value is built in a process of its own, which runs the same program for the same cell up to there, with a seed that
+follows from key and text alone. So it has the same bytes whichever cell comes first, and what two arms that see
+different files draw under one key is the same too. A script that does all at once builds it in place, with the same
+seed, and goes on with its own random numbers.
 
 Arrays lie side by side in one file, which is mapped into memory; whatever holds them is pickled (protocol 5).
 
@@ -15,27 +19,29 @@ Source: PEP 574, pickle protocol 5 with out-of-band data.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import inspect
 import json
 import mmap
+import os
 import pickle
 import random
 import sys
-import types
-from collections.abc import Callable, Generator
+import tempfile
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lab import _child
-from lab._job import LabError, experiment, seed_all
+from lab._fingerprint import NotComparable, fingerprint
+from lab._job import JobFile, LabError, experiment, seed_all
 from lab._record import write_whole
 
+BUILT = ".shared"
+"""Where a process that builds a value leaves it, in its folder."""
 _ALIGNED = 64
-_PLAIN: tuple[type, ...] = (str, int, float, np.number)
 _ODD = (OSError, ValueError, EOFError, TypeError, AttributeError, ImportError, LookupError, pickle.UnpicklingError)
 """What is raised over a file that is not what was sealed, or holds what this code does not know any more."""
 
@@ -53,28 +59,52 @@ def shared(key: str, build: Callable[[], Any]) -> Any:
     with contextlib.suppress(OSError, TypeError):
         text = inspect.getsource(build)
     seed = int(_sha256(key, text)[:7], 16)
-    digest = _sha256(key, text, current.tree, _captured(build), str(current.data_share))[:40]
-    path = Path(current.cache) / "shared" / digest
+    try:
+        digest = _sha256(key, text, fingerprint(build, current.folder))[:40]
+    except NotComparable as error:
+        raise LabError(f"{where}: what it builds depends on {error}, of which cannot be told whether it is the same in "
+                       "other cells: use numbers, texts, arrays, and lists or functions of these there") from None
     if _child.builds(digest):
-        _build(path, lambda: _child.at_last(key, seed, build), where, current.checkpoint_bytes)
-        _child.built()
-    with contextlib.suppress(*_ODD):  # of a file that cannot be read the value is built again
-        if path.is_file():
-            return _read(path)
-    path.unlink(missing_ok=True)
+        value, reads = _child.at_last(seed, build)
+        _keep(current.folder / BUILT, value, reads, where, current.checkpoint_bytes)
+        _child.built(_sha256(json.dumps(reads, sort_keys=True))[:16])
+    if (path := found(current, digest)) is not None:
+        return _read(path)
     if not _child.asks():
-        _build(path, lambda: _aside(seed, build), where, current.checkpoint_bytes)
+        path = _own_place(place_of(current, digest))
+        with contextlib.suppress(*_ODD):
+            return _read(path)
+        _keep(path, _aside(seed, build), {}, where, current.checkpoint_bytes)
     elif not _child.ask(digest, where):
         return build()  # on the way to another value, which this one needs while it is built
+    elif (path := found(current, digest)) is None:
+        raise LabError(f"{where} was built, and cannot be read")
     return _read(path)
 
 
-def _captured(build: Callable[[], Any]) -> str:
-    """The numbers and texts that a function holds besides its text: from around it, and as defaults."""
-    cells = getattr(build, "__closure__", None) or ()
-    values: list[Any] = [cell.cell_contents for cell in cells if cell != types.CellType()]
-    values += getattr(build, "__defaults__", None) or ()
-    return repr([value for value in values if isinstance(value, _PLAIN)])
+def place_of(current: JobFile, digest: str) -> Path:
+    """Where the values of a digest lie, whose names begin with this one: those of this source and share of the data."""
+    return Path(current.cache) / "shared" / _sha256(digest, current.tree, str(current.data_share))[:40]
+
+
+def found(current: JobFile, digest: str) -> Path | None:
+    """The value of that digest which this cell would have built, if it was."""
+    place = place_of(current, digest)
+    for path in sorted(place.parent.glob(f"{place.name}.*")):
+        with contextlib.suppress(*_ODD), open(path, "rb") as file:  # what cannot be read is built again
+            reads: dict[str, str] = json.loads(file.readline())["reads"]
+            if current.cell is None or _child.fits(reads, current.cell):
+                return path
+    return None
+
+
+def _own_place(place: Path) -> Path:
+    """Where a process that can ask nobody leaves a value: for others too, where it may."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(place.parent, os.W_OK):
+        place = Path(tempfile.gettempdir(), "shared", place.name)
+        place.parent.mkdir(exist_ok=True)
+    return place.with_name(f"{place.name}.{'0' * 16}")
 
 
 def _sha256(*texts: str) -> str:
@@ -101,17 +131,11 @@ def _put_back() -> Generator[None]:
             torch.set_rng_state(states[2])
 
 
-def _build(path: Path, make: Callable[[], Any], where: str, limit: int) -> None:
-    """Seal a value, unless another process of the run does so meanwhile, for which this one waits."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # dies with its process
-        if not path.is_file():
-            value = make()
-            write_whole(path, lambda part: _write(part, value, where), limit=limit, where=where)
+def _keep(path: Path, value: object, reads: Mapping[str, str], where: str, limit: int) -> None:
+    write_whole(path, lambda part: _write(part, value, reads, where), limit=limit, where=where)
 
 
-def _write(part: Path, value: object, where: str) -> None:
+def _write(part: Path, value: object, reads: Mapping[str, str], where: str) -> None:
     buffers: list[pickle.PickleBuffer] = []
     try:
         packed = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
@@ -120,7 +144,7 @@ def _write(part: Path, value: object, where: str) -> None:
         raise LabError(f"{where} cannot be pickled: {error}") from error
     sizes = [len(packed), *(piece.nbytes for piece in pieces)]
     with open(part, "wb") as file:
-        file.write(json.dumps(sizes).encode() + b"\n")
+        file.write(json.dumps({"sizes": sizes, "reads": reads}).encode() + b"\n")
         for piece in (packed, *pieces):
             file.write(b"\0" * (-file.tell() % _ALIGNED))
             file.write(piece)
@@ -130,7 +154,7 @@ def _write(part: Path, value: object, where: str) -> None:
 
 def _read(path: Path) -> Any:
     with open(path, "rb") as file:
-        sizes: list[int] = json.loads(file.readline())
+        sizes: list[int] = json.loads(file.readline())["sizes"]
         at = file.tell()
         whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     pieces: list[memoryview] = []

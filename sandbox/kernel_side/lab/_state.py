@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from lab import _child
 from lab._cells import with_cell
 from lab._job import LabError, experiment
 from lab._record import copy_to, left_of, named, path_or_array, write_whole
@@ -119,6 +120,7 @@ def _of_arm(name: str, arm: str) -> Path:
     if arm not in current.arms:
         raise LabError(f"{where}: this cell reads no arm {arm!r}: say so, lab.measure(function, reads="
                        f"{{{current.cell.arm if current.cell else '...'!r}: {arm!r}}}), written out")
+    _child.note_all()
     folder = current.folder / "inputs" / "arms" / arm
     for file in (name, f"{name}.npy"):
         if (path := folder / with_cell(file, current.arms[arm])).exists():

@@ -1,0 +1,233 @@
+"""A text that is equal for two functions only where both, called without arguments, see equal values around them.
+
+What counts of a function: its code; what it captures, its defaults, and what it is bound to; and of the globals and
+modules that it names, those parts whose names stand in it. So it goes on into functions and classes of the program,
+into lists and dicts, and into whatever can be pickled; arrays and tensors count by their bytes. Functions and classes
+of libraries count by their names. A cell that the program was handed counts as such: what is read of it is noted when
+it is read (`lab._child`).
+
+Not looked into: what a function reaches by other ways (files, the environment, the state within a library).
+"""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+import hashlib
+import os
+import sys
+import types
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from lab import _child
+
+_ATOMS: tuple[type, ...] = (str, int, float, complex, bytes, bool, type(None), type(Ellipsis), type(NotImplemented))
+_METHODS = ("__init__", "__call__", "__getitem__", "__len__", "__iter__", "__post_init__", "__new__")
+"""Of a class, what counts among the names with two underscores."""
+
+_NAMED: tuple[type, ...] = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType,
+                            types.MethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
+                            np.ufunc)
+
+
+class NotComparable(Exception):
+    """What a function depends on cannot be compared. Its text names it."""
+
+
+def fingerprint(function: Callable[[], Any], folder: Path) -> str:
+    """The text, for a function of a program that lies in `folder`. Raises `NotComparable`."""
+    return _of(function, folder, "")
+
+
+class _Walk:
+    def __init__(self, folder: Path) -> None:
+        self.digest = hashlib.sha256()
+        self._folder = f"{os.path.realpath(folder)}/"
+        self._seen: dict[int, int] = {}
+        self._held: list[object] = []
+
+    def take(self, value: Any, where: str) -> None:
+        """Add a value; `where` says what it is, in an error."""
+        if type(value) in _ATOMS:
+            self._say(type(value).__name__, repr(value).replace(self._folder, "./"))  # a build has one of its own
+            return
+        if id(value) in self._seen:
+            self._say("again", str(self._seen[id(value)]))
+            return
+        self._seen[id(value)] = len(self._seen)
+        self._held.append(value)  # so that no other one gets its id
+        try:
+            self._one(value, where)
+        except RecursionError:
+            raise NotComparable(f"{where or 'something'}, which is nested too deeply") from None
+
+    def _say(self, *words: str) -> None:
+        for word in words:
+            text = word.encode(errors="surrogatepass")
+            self.digest.update(f"{len(text)}:".encode() + text)
+
+    def _all(self, kind: str, values: Iterable[Any], where: str) -> None:
+        values = list(values)
+        self._say(kind, str(len(values)))
+        for value in values:
+            self.take(value, where)
+
+    def _one(self, value: Any, where: str) -> None:
+        torch: Any = sys.modules.get("torch")
+        if isinstance(value, _child.Given | _child.Setting):
+            self._say("cell")
+        elif isinstance(value, types.FunctionType):
+            self._function(value)
+        elif isinstance(value, types.MethodType):
+            method = cast(Any, value)
+            self._all("method", (method.__func__, method.__self__), where or method.__name__)
+        elif isinstance(value, functools.partial):
+            part = cast(Any, value)
+            self._all("partial", (part.func, *part.args, *sorted(part.keywords.items())), where or "a partial")
+        elif isinstance(value, type):
+            self._class(value, where)
+        elif isinstance(value, types.ModuleType):
+            self._say("module", value.__name__)
+        elif isinstance(value, types.CodeType):
+            self._code(value)
+        elif isinstance(value, types.CellType):
+            self._all("cell", [] if value == types.CellType() else [value.cell_contents], where)
+        elif isinstance(value, staticmethod | classmethod):
+            wrapper = cast(Any, value)
+            self._all("wrapped", [wrapper.__func__], where)
+        elif isinstance(value, property):
+            self._all("property", (value.fget, value.fset, value.fdel), where)
+        elif isinstance(value, types.MappingProxyType):
+            view = cast(Any, value)
+            self.take(dict(view), where)
+        elif type(value) in (list, tuple):
+            self._all(type(value).__name__, value, where)
+        elif type(value) is dict:
+            table = cast(dict[Any, Any], value)
+            self._all("dict", (one for item in table.items() for one in item), where)
+        elif type(value) in (set, frozenset):
+            self._say("set", *sorted(_of(one, Path(self._folder), where) for one in value))
+        elif torch is not None and isinstance(value, torch.Tensor):
+            self._tensor(value, torch)
+        elif type(value) in (np.ndarray, np.memmap) and value.dtype != object:
+            self._say("array", str(value.dtype), str(value.shape))
+            self.digest.update(np.ascontiguousarray(value).tobytes() if value.size < 64 else
+                               np.ascontiguousarray(value).view(np.uint8).data)
+        elif isinstance(value, os.PathLike):
+            path = cast(Any, value)
+            self._say("path")
+            self.take(os.fspath(path), where)
+        else:
+            self._object(value, where)
+
+    def _tensor(self, value: Any, torch: Any) -> None:
+        plain: Any = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
+        self._say("tensor", str(plain.dtype), str(tuple(plain.shape)), str(value.device), str(value.requires_grad))
+        self.digest.update(plain.flatten().view(torch.uint8).numpy().data if plain.numel() else b"")
+
+    # --- code ---------------------------------------------------------------------------------------------------------
+
+    def _function(self, function: types.FunctionType) -> None:
+        name = function.__qualname__
+        if not self._of_program(function):
+            self._say("library", function.__module__ or "", name)
+        else:
+            self._code(function.__code__)
+            self._globals(function.__globals__, _names_in(function.__code__), name)
+        for cell, free in zip(function.__closure__ or (), function.__code__.co_freevars, strict=True):
+            self.take(cell, f"{free!r} (in {name})")
+        if self._of_program(function):
+            self._all("defaults", (function.__defaults__, function.__kwdefaults__), f"a default of {name}")
+            self._all("attributes", [vars(function)], f"an attribute of {name}")
+
+    def _code(self, code: types.CodeType) -> None:
+        self._say("code", code.co_code.hex(), code.co_exceptiontable.hex(), *code.co_names, *code.co_varnames,
+                  *code.co_freevars)
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self._code(constant)
+            else:
+                self._say(repr(constant))
+
+    def _globals(self, known: dict[str, Any], names: set[str], where: str) -> None:
+        for name in sorted(names & known.keys()):
+            self._say("global", name)
+            value = known[name]
+            self.take(value, f"the global {name!r} (in {where})")
+            if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] != "lab":
+                self._module(value, names, set())
+
+    def _module(self, module: types.ModuleType, names: set[str], looked: set[str]) -> None:
+        """What is named of a module: it could have been set by the program."""
+        looked.add(module.__name__)
+        ours = self._is_ours(getattr(module, "__file__", None))
+        for name in sorted(names & vars(module).keys()):
+            value = vars(module)[name]
+            if isinstance(value, types.ModuleType):
+                if value.__name__ not in looked:
+                    self._module(value, names, looked)
+            elif ours or isinstance(value, (*_ATOMS, list, tuple, dict, np.ndarray, types.FunctionType)):
+                self._say("part", module.__name__, name)
+                self.take(value, f"{module.__name__}.{name}")
+
+    def _class(self, kind: type, where: str) -> None:
+        module = sys.modules.get(kind.__module__)
+        self._say("class", kind.__module__, kind.__qualname__)
+        if kind.__module__ != "__main__" and not self._is_ours(getattr(module, "__file__", None)):
+            return
+        self._all("bases", kind.__bases__, where)
+        for name, value in sorted(vars(kind).items()):
+            if name in _METHODS or not name.startswith(("__", "_abc_")):
+                self._say("attribute", name)
+                self.take(value, f"{kind.__qualname__}.{name}")
+
+    def _of_program(self, function: types.FunctionType) -> bool:
+        known = function.__globals__
+        return known.get("__name__") == "__main__" or self._is_ours(known.get("__file__"))
+
+    def _is_ours(self, file: object) -> bool:
+        return isinstance(file, str) and os.path.realpath(file).startswith(self._folder)
+
+    # --- objects ------------------------------------------------------------------------------------------------------
+
+    def _object(self, value: Any, where: str) -> None:
+        """Whatever can be pickled, by what it would be made of again."""
+        kind = cast(type[Any], type(value))
+        if kind in _NAMED:
+            self._say("builtin", repr(getattr(value, "__module__", "")), getattr(value, "__qualname__", value.__name__))
+            return
+        wrapped = getattr(value, "__wrapped__", None)
+        if wrapped is not None and callable(value):
+            self._all("wrapper", [kind, wrapped], where)
+            return
+        try:
+            made = copyreg.dispatch_table[kind](value) if kind in copyreg.dispatch_table else value.__reduce_ex__(4)
+        except Exception:
+            raise NotComparable(f"{where or 'a value'}, of type {kind.__name__}") from None
+        self._say("object")
+        self.take(kind, where)
+        if isinstance(made, str):
+            self._say(made)
+            return
+        function, arguments, *rest = made
+        state, items, pairs = (*rest, None, None, None)[:3]
+        self._all("made", (function, *arguments, state, *(items or ()), *(one for pair in pairs or () for one in pair)),
+                  where)
+
+
+def _names_in(code: types.CodeType) -> set[str]:
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found |= _names_in(constant)
+    return found
+
+
+def _of(value: Any, folder: Path, where: str) -> str:
+    walk = _Walk(folder)
+    walk.take(value, where)
+    return walk.digest.hexdigest()

@@ -1,0 +1,208 @@
+"""The walls around one cell (or script): what its process still sees and may do once it stands behind them.
+
+Kept, where the kernel runs in a sandbox with user namespaces: it sees its own folder, a /tmp, a /dev/shm and a cache of
+its own, shared values and its inputs read-only, and of the folders of other cells and of the kernel's connection
+nothing. System V objects are its own. It has no capability and cannot gain one, so it mounts and unmounts nothing, and
+neither reads nor traces the processes that have one: its zygote (`lab._zygote`) and its kernel. Not kept: it can kill
+its zygote, which ends its kernel.
+
+Source: mount_namespaces(7), capabilities(7), ptrace(2) ("Ptrace access mode checking").
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+LIBC: Any = ctypes.CDLL(None, use_errno=True)
+_NEWNS, _NEWIPC = 0x00020000, 0x08000000
+_RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
+_CAPBSET_READ, _CAPBSET_DROP, _NO_NEW_PRIVS, _AMBIENT, _AMBIENT_CLEAR = 23, 24, 38, 47, 4
+_CAPABILITY_VERSION = 0x20080522
+_KEYCTL = {"x86_64": 250, "aarch64": 219}
+_JOIN, _CLEAR = 1, 7
+_USER_KEYRINGS = (-4, -5)
+_SMALL = b"size=1m,mode=755"
+"""Of folders that hold nothing but the way to what was bound below them."""
+
+
+class WallsError(OSError):
+    """A wall could not be put up."""
+
+
+@dataclass(frozen=True)
+class Walls:
+    """What all cells of a kernel have in common. Paths are as the zygote sees them."""
+
+    root: str
+    """The kernel's folder, which holds those of the cells."""
+    scratch: str
+    """The folder through which the host talks to the kernel."""
+    cache: str
+    tmp: str
+
+    @classmethod
+    def of_kernel(cls) -> Walls | None:
+        """None where the host found that walls cannot be put up."""
+        if os.environ.get("LAB_WALLS") != "1":
+            return None
+        return cls(os.environ["HOME"], os.path.dirname(os.environ["LAB_JOB"]), os.environ["XDG_CACHE_HOME"],
+                   os.environ["TMPDIR"])
+
+
+@dataclass(frozen=True)
+class Room:
+    """What one process has to itself: a folder on disk, which nobody else sees while it is in use."""
+
+    walls: Walls
+    place: str = field(default="")
+
+    @classmethod
+    def make(cls, walls: Walls) -> Room:
+        """A new one. The cache has what libraries would make anew in each process: matplotlib's list of fonts."""
+        place = tempfile.mkdtemp(prefix="room-", dir=walls.tmp)
+        for name in ("tmp", "cache/shared"):
+            os.makedirs(f"{place}/{name}")
+        os.makedirs(f"{walls.cache}/shared", exist_ok=True)
+        with suppress(OSError):
+            shutil.copytree(f"{walls.cache}/matplotlib", f"{place}/cache/matplotlib")
+        return cls(walls, place)
+
+    def remove(self) -> None:
+        """Remove it, with all that is in it, once nobody is in it any more."""
+        for folder, inner, _ in os.walk(self.place):  # also of what was locked
+            for name in inner:
+                if not os.path.islink(path := os.path.join(folder, name)):
+                    os.chmod(path, 0o700)
+        shutil.rmtree(self.place, ignore_errors=True)
+
+    def enter(self, own: str, inputs: str, job: bytes) -> None:
+        """Shut this process in: with its folder, the inputs that it reads (empty: none are kept from it) and the text
+        of its job. Raises `WallsError`."""
+        walls, scratch = self.walls, self.walls.scratch
+        _check(LIBC.unshare(_NEWNS | _NEWIPC), "unshare")
+        _mount(None, "/", _REC | _PRIVATE)
+        seen = _mounts_below(walls.tmp, without=(scratch, walls.cache))
+        held = {path: os.open(path, os.O_PATH) for path in (
+            own, f"{self.place}/tmp", f"{self.place}/cache", f"{walls.cache}/shared", f"{scratch}/llm", inputs, *seen)
+            if path and os.path.exists(path)}
+        if own != walls.root:
+            _tmpfs(walls.root, _SMALL)
+            _bind(held[own], own)
+        if inputs in held:
+            _bind(held[inputs], f"{own}/inputs", read_only=True)
+        _bind(held[f"{self.place}/tmp"], walls.tmp)
+        for path in seen:
+            _bind(held[path], path)
+        os.makedirs(scratch, exist_ok=True)
+        _tmpfs(scratch, _SMALL)
+        Path(scratch, os.path.basename(os.environ["LAB_JOB"])).write_bytes(job)
+        if f"{scratch}/llm" in held:
+            _bind(held[f"{scratch}/llm"], f"{scratch}/llm")
+        _mount(None, scratch, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
+        _bind(held[f"{self.place}/cache"], walls.cache)
+        _bind(held[f"{walls.cache}/shared"], f"{walls.cache}/shared", read_only=True)
+        size = os.statvfs("/dev/shm")
+        _tmpfs("/dev/shm", f"size={size.f_blocks * size.f_frsize},mode=1777".encode())
+        os.chdir("/")  # the folder that it was in lies below one that is covered now
+        for descriptor in held.values():
+            os.close(descriptor)
+        _drop_privileges()
+
+
+def close_all_but(kept: Iterable[int]) -> None:
+    """Close every descriptor of this process but these."""
+    first = 0
+    for number in sorted(kept):
+        if first < number:  # of an empty range up to 0 it would take all
+            os.closerange(first, number)
+        first = number + 1
+    os.closerange(first, 2**31 - 1)
+
+
+def clear_keyrings() -> None:
+    """Remove what was left in the keyrings that all processes of the kernel have in common."""
+    for keyring in _USER_KEYRINGS:
+        _keyctl(_CLEAR, keyring)
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+def _drop_privileges() -> None:
+    _keyctl(_JOIN, 0)
+    for capability in range(64):
+        if LIBC.prctl(_CAPBSET_READ, capability, 0, 0, 0) == 1:
+            _check(LIBC.prctl(_CAPBSET_DROP, capability, 0, 0, 0), "drop of a capability")
+    _check(LIBC.prctl(_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0), "drop of the ambient capabilities")
+    header, none = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    _check(LIBC.capset(header, none), "capset")
+    _check(LIBC.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+
+
+def _keyctl(*words: int) -> None:
+    """Where the system has no keyrings, or its machine another number of this call, nothing."""
+    if (number := _KEYCTL.get(os.uname().machine)) is not None:
+        LIBC.syscall(number, *words)
+
+
+def _bind(descriptor: int, target: str, *, read_only: bool = False) -> None:
+    """Have what a descriptor is of at a path too, which is made where it is not there."""
+    source = f"/proc/self/fd/{descriptor}"
+    if os.path.isdir(source):
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.close(os.open(target, os.O_CREAT | os.O_NOFOLLOW, 0o600))
+    _mount(source, target, _BIND | _REC)
+    if read_only:
+        kept = os.statvfs(target).f_flag & _NOEXEC  # what was set outside must be set again
+        _mount(None, target, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV | kept)
+
+
+def _tmpfs(target: str, options: bytes) -> None:
+    _mount("tmpfs", target, _NOSUID | _NODEV, "tmpfs", options)
+
+
+def _mount(source: str | None, target: str, flags: int, kind: str | None = None, options: bytes | None = None) -> None:
+    words = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
+    _check(LIBC.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), options), f"mount of {target}")
+
+
+def _mounts_below(place: str, *, without: tuple[str, ...]) -> list[str]:
+    """What was mounted below a folder, the outermost, but for what lies in some other folders."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        points = [re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), line.split()[4]) for line in file]
+    found: list[str] = []
+    for path in sorted(points):
+        if path.startswith(f"{place}/") and not any(
+                path == other or path.startswith(f"{other}/") for other in (*without, *found)):
+            found.append(path)
+    return found
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise WallsError(number, f"{what}: {os.strerror(number)}")
+
+
+def probe() -> None:
+    """Put up walls around this process. Raises `WallsError`."""
+    walls = Walls("/experiment", "/tmp/scratch", "/experiment/cache", "/tmp")
+    os.makedirs(f"{walls.scratch}")
+    os.makedirs("/experiment/cells/own/inputs")
+    os.environ["LAB_JOB"] = f"{walls.scratch}/job.json"
+    Room.make(walls).enter("/experiment/cells/own", "/experiment/cells/own/inputs", b"{}")
+
+
+if __name__ == "__main__":
+    probe()

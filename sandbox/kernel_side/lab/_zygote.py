@@ -1,0 +1,400 @@
+"""The process from which cells and scripts are forked, one after the other (`lab._child`), behind walls of their own.
+
+It was started by the kernel, by `exec`, and has imported ahead. It executes nothing of the experiment, never computes
+and never touches CUDA, since what is forked from a process that did may hang. It has the one capability that puts up
+walls (`lab._walls`), which no code of an experiment ever has. It has shared values built when a child asks for one,
+forwards an interrupt, and kills with a cell all that the cell started.
+
+Source: prctl(2), PR_SET_CHILD_SUBREAPER; github.com/pytorch/pytorch, notes on multiprocessing.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import fcntl
+import gc
+import importlib
+import json
+import os
+import re
+import resource
+import selectors
+import shutil
+import signal
+import socket
+import stat
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from lab import _child, _job, _shared, _walls
+from lab._job import JobFile
+from lab._walls import Room, Walls
+
+_PDEATHSIG, _SUBREAPER = 1, 36
+_POLL = 0.25
+"""Seconds between two looks at whether the grace is over."""
+_REST = 1.0
+"""Seconds to wait for what was killed to be gone."""
+_LINE = 8 * 2**20
+"""Bytes of what a child says of itself, at most."""
+_NESTED = 20
+"""Shared values that are built for one another, at most."""
+
+
+def serve(number: int) -> NoReturn:
+    """Import ahead, and then run what the kernel asks for over a socket, until that is closed."""
+    for option, value in ((_PDEATHSIG, signal.SIGKILL), (_SUBREAPER, 1)):  # what loses its parents becomes our child
+        _walls.LIBC.prctl(option, value, 0, 0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    kernel = socket.socket(fileno=number)
+    modules = [module for module in os.environ.pop("LAB_MODULES").split(",") if module]
+    if output := _import_ahead(modules):
+        os.write(2, f"importing {', '.join(modules)} said: {output[:300]}".encode(errors="replace"))
+        os._exit(1)
+    crash_log = os.dup(2)
+    faulthandler.enable(crash_log, all_threads=False)
+    _child.prepare(crash_log)
+    kernel.sendall(b"\n")
+    walls, common = Walls.of_kernel(), _Common()
+    while True:
+        message, outputs, *_ = socket.recv_fds(kernel, 16, 2)
+        if not message:
+            os._exit(0)
+        if b"run" not in message:  # an interrupt, of a cell that has ended
+            continue
+        _job.job.cache_clear()
+        end = _Cell(_job.job(), kernel, (outputs[0], outputs[1]), walls).run()
+        for descriptor in outputs:
+            os.close(descriptor)
+        kernel.sendall(json.dumps({**end, "over": not common.clean(walls)}).encode() + b"\n")
+
+
+def _import_ahead(modules: list[str]) -> str:
+    """Import modules and leave the names of all that are new in TMPDIR/loaded; what they said meanwhile."""
+    output: list[str] = []
+
+    def collect(text: str) -> int:
+        output.append(text)
+        return len(text)
+
+    for stream in (sys.stdout, sys.stderr):
+        stream.write = collect
+    try:
+        for name in modules:
+            importlib.import_module(name)
+    except Exception as error:
+        output.append(f"{type(error).__name__}: {error}")
+    for stream in (sys.stdout, sys.stderr):
+        del stream.write
+    gc.freeze()  # neither collections nor the flush of open files look at what is there to stay
+    with open(os.path.join(os.environ["TMPDIR"], "loaded"), "w", encoding="utf-8") as file:
+        file.write(" ".join(sorted({name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names)))
+    return "".join(output)
+
+
+class _Common:
+    """What processes of cells have in common, and a cell could change for those after it."""
+
+    def __init__(self) -> None:
+        self._processes = (os.getpid(), os.getppid())
+        self._set = self._settings()
+        tmp = os.environ["TMPDIR"]
+        shared = ["/dev/shm"] if tmp == "/tmp" else []  # in the sandbox it is the kernel's own
+        self._left = {place: frozenset(os.listdir(place)) for place in (tmp, *shared)}
+
+    def clean(self, walls: Walls | None) -> bool:
+        """Remove what a cell left for the next one to find; False where that cannot be done."""
+        if walls is not None:
+            _walls.clear_keyrings()
+        for place, kept in self._left.items():
+            for name in set(os.listdir(place)) - kept - {"loaded"}:
+                path = os.path.join(place, name)
+                if os.path.isdir(path) and not os.path.islink(path):
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    _try(lambda path=path: os.unlink(path))
+        return not _descendants() and self._set == self._settings()
+
+    def _settings(self) -> list[object]:
+        """What any process of the same user can set of ours: limits, priorities, processors."""
+        numbers = sorted(value for name, value in vars(resource).items() if name.startswith("RLIMIT_"))
+        found: list[object] = []
+        for pid in self._processes:
+            with open(f"/proc/{pid}/oom_score_adj") as score:
+                found += [score.read(), os.getpriority(os.PRIO_PROCESS, pid), os.sched_getaffinity(pid),
+                          os.sched_getscheduler(pid), [resource.prlimit(pid, number) for number in numbers]]
+        return found
+
+
+@dataclass
+class _Process:
+    """A child, and the socket over which it talks."""
+
+    pid: int
+    talk: socket.socket
+    said: bytearray = field(default_factory=bytearray)
+    end: dict[str, Any] | None = None
+
+
+class _Cell:
+    """One cell, or script, from its fork until all that it started is gone."""
+
+    def __init__(self, current: JobFile, kernel: socket.socket, outputs: tuple[int, int], walls: Walls | None) -> None:
+        self._job, self._kernel, self._outputs, self._walls = current, kernel, outputs, walls
+        self._text = Path(os.environ["LAB_JOB"]).read_bytes()
+        self._files = _files_of(current.folder) if current.cell is not None else {}
+        self._living: list[_Process] = []
+        self._building: set[str] = set()
+        self._over: float | None = None
+        self._killed = False
+
+    def run(self) -> dict[str, Any]:
+        try:
+            end = self._lived(self._job)
+        finally:
+            _end_all()
+        return {**end, "killed": self._killed}
+
+    # --- children ---------------------------------------------------------------------------------------------------
+
+    def _lived(self, current: JobFile, building: str = "") -> dict[str, Any]:
+        """Fork a process, do what it asks for until it has ended, and how it ended."""
+        room = Room.make(self._walls) if self._walls is not None else None
+        try:
+            return self._serve(self._fork(current, room, building))
+        finally:
+            if room is not None:
+                room.remove()
+
+    def _fork(self, current: JobFile, room: Room | None, building: str) -> _Process:
+        ours, theirs = socket.socketpair()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of other threads: those of libraries hold nothing
+            pid = os.fork()
+        if pid == 0:
+            _child.live(current, theirs, self._outputs, building, lambda: self._shut_in(current, room))
+        theirs.close()
+        process = _Process(pid, ours)
+        self._living.append(process)
+        if self._over is not None:
+            self._signal(process, signal.SIGINT)
+        return process
+
+    def _shut_in(self, current: JobFile, room: Room | None) -> None:
+        """What a child does with itself before any code of the experiment runs in it."""
+        if room is not None:
+            room.enter(str(current.folder), str(self._job.folder / "inputs") if current.cell else "", self._text)
+
+    def _serve(self, process: _Process) -> dict[str, Any]:
+        code: int | None = None
+        with selectors.DefaultSelector() as selector, open(os.pidfd_open(process.pid), "rb") as life:
+            for descriptor in (process.talk.fileno(), life.fileno(), self._kernel.fileno()):
+                selector.register(descriptor, selectors.EVENT_READ)
+            while code is None:
+                for key, _ in selector.select(_POLL):
+                    if key.fd == self._kernel.fileno():
+                        self._hear()
+                    elif key.fd == life.fileno() or not self._take(process):
+                        selector.unregister(key.fd)
+                self._kill_late()
+                code = _ended(process.pid)
+            self._living.remove(process)
+            self._signal(process, signal.SIGKILL)  # its group outlives it
+            if not self._living:
+                _end_all()
+            while process.talk.fileno() in selector.get_map() and selector.select(0) and self._take(process):
+                pass
+        process.talk.close()
+        return process.end or {"status": "died", "code": code}
+
+    def _hear(self) -> None:
+        """What the kernel says meanwhile: that the cell is to end, or that it is gone itself."""
+        if not self._kernel.recv(64):
+            self._kill()
+            _end_all()
+            os._exit(0)
+        if self._over is None:
+            self._over = time.monotonic() + self._job.grace
+            for process in self._living:
+                self._signal(process, signal.SIGINT)
+
+    def _take(self, process: _Process) -> bool:
+        """Take in what a child says; False at the end of it, or where it is nothing that our code would say."""
+        try:
+            piece = process.talk.recv(65536)
+            process.said += piece
+            while b"\n" in process.said:
+                line, _, process.said = process.said.partition(b"\n")
+                self._answer(process, json.loads(line))
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+            return False
+        return bool(piece) and len(process.said) < _LINE
+
+    def _answer(self, process: _Process, message: dict[str, Any]) -> None:
+        if "end" in message:
+            process.end = _plain(message["end"])
+        elif isinstance(digest := message.get("shared"), str) and re.fullmatch(r"[0-9a-f]{40}", digest):
+            answer = json.dumps(self._build(digest)).encode() + b"\n"
+            process.talk.setblocking(False)  # it may have been killed meanwhile, or not listen
+            _try(lambda: process.talk.sendall(answer))
+            process.talk.setblocking(True)
+
+    # --- shared values ------------------------------------------------------------------------------------------------
+
+    def _build(self, digest: str) -> dict[str, Any]:
+        """Have a child of its own build a shared value, and seal it, unless another kernel of the run does meanwhile.
+        """
+        if digest in self._building:
+            return {"built": False}
+        if len(self._building) >= _NESTED:
+            return {"failed": f"more than {_NESTED} shared values need one another"}
+        place = _shared.place_of(self._job, digest)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with open(place.with_suffix(".lock"), "w") as lock:
+            while not _try(lambda: fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)):  # dies with its process
+                time.sleep(0.02)
+                if self._over is not None:
+                    return {"failed": "it was interrupted"}
+                if _readable(self._kernel):
+                    self._hear()
+            if _shared.found(self._job, digest) is not None:
+                return {"built": True}
+            return self._built(digest, place)
+
+    def _built(self, digest: str, place: Path) -> dict[str, Any]:
+        folder = self._job.folder.with_name(f"shared-{digest[:12]}")
+        shutil.rmtree(folder, ignore_errors=True)
+        for name, content in self._files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        if (self._job.folder / "inputs").is_dir():
+            if self._walls is None:
+                shutil.copytree(self._job.folder / "inputs", folder / "inputs", symlinks=True)
+            else:
+                (folder / "inputs").mkdir(parents=True)  # where those of the cell, which it cannot change, are shown
+        self._building.add(digest)
+        try:
+            end = self._lived(replace(self._job, folder=folder), digest)
+            if end["status"] == "ok":
+                return {"built": True} if _seal(folder, place, end["sealed"], self._job.checkpoint_bytes) else {
+                    "failed": "the process that built it left no value"}
+        finally:
+            self._building.discard(digest)
+            shutil.rmtree(folder, ignore_errors=True)
+        if end["status"] == "died":
+            return {"failed": f"the process that built it ended with {_ending(end['code'])}"}
+        os.write(self._outputs[1], "\n".join(end["traceback"]).encode(errors="replace")[:4096] + b"\n")
+        return {"failed": f"{end['ename']}: {end['evalue']}"}
+
+    # --- ends -------------------------------------------------------------------------------------------------------
+
+    def _kill_late(self) -> None:
+        if self._over is not None and time.monotonic() > self._over:
+            self._kill()
+
+    def _kill(self) -> None:
+        for process in self._living:
+            self._killed = True
+            self._signal(process, signal.SIGKILL)
+            _try(lambda process=process: os.kill(process.pid, signal.SIGKILL))
+
+    def _signal(self, process: _Process, number: signal.Signals) -> None:
+        """Signal the group of a child; itself where it has not made one yet."""
+        if not _try(lambda: os.killpg(process.pid, number)):
+            _try(lambda: os.kill(process.pid, number))
+
+
+def _seal(folder: Path, place: Path, name: str, limit: int) -> bool:
+    """Copy what a child built to where every cell reads it; False where it is no plain file of a lawful size.
+
+    The bytes are copied: some process of the child may still hold the file open.
+    """
+    if not re.fullmatch(r"[0-9a-f]{16}", name):
+        return False
+    part = place.with_name(f".{place.name}.{os.getpid()}.part")
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+    with suppress(OSError), open(os.open(folder / _shared.BUILT, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        if stat.S_ISREG(status.st_mode) and status.st_size <= limit:
+            with open(part, "wb") as copy:
+                shutil.copyfileobj(file, copy, 2**20)
+            part.chmod(0o444)
+            os.replace(part, place.with_name(f"{place.name}.{name}"))
+            return True
+    part.unlink(missing_ok=True)
+    return False
+
+
+def _plain(end: dict[str, Any]) -> dict[str, Any]:
+    """What a child says of its end, as our code says it. Raises `ValueError`, `TypeError`, `AttributeError`."""
+    training: dict[str, Any] = end.get("training") or {}
+    return {"status": str(end["status"]) if end.get("status") in ("ok", "error") else "error",
+            **{name: str(end.get(name, "")) for name in ("ename", "evalue", "sealed")},
+            "traceback": [str(line) for line in end.get("traceback", ())], "diverged": bool(end.get("diverged")),
+            "training": {name: value if value is None else int(value) for name, value in training.items()}}
+
+
+def _files_of(folder: Path) -> dict[str, bytes]:
+    """The files of a cell's folder before its code runs, but for its inputs."""
+    names = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    return {str(name): (folder / name).read_bytes() for name in names if name.parts[0] not in ("inputs", "checkpoints")}
+
+
+def _readable(one: socket.socket) -> bool:
+    """Whether there is something to be read."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(one, selectors.EVENT_READ)
+        return bool(selector.select(0))
+
+
+def _ended(pid: int) -> int | None:
+    """The exit code of a child (negative: the signal), None while it lives."""
+    try:
+        found, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return 0
+    return os.waitstatus_to_exitcode(status) if found else None
+
+
+def _end_all() -> None:
+    """Kill every descendant of this process and reap it."""
+    until = time.monotonic() + _REST
+    while (left := _descendants()) and time.monotonic() < until:
+        for pid in left:
+            _try(lambda pid=pid: os.kill(pid, signal.SIGKILL))
+        for pid in left:
+            _try(lambda pid=pid: os.waitpid(pid, os.WNOHANG))
+        time.sleep(0.002)
+
+
+def _descendants() -> list[int]:
+    found: list[int] = []
+    waiting = [os.getpid()]
+    while waiting:
+        pid = waiting.pop()
+        try:
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/children") as children:
+                    waiting += (new := [int(child) for child in children.read().split()])
+                    found += new
+        except OSError:
+            continue
+    return found
+
+
+def _ending(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+
+
+def _try(act: Callable[[], object]) -> bool:
+    try:
+        act()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,154 @@
+"""What one cell does to its kernel and to the cells after it, in the sandbox and out of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from record.nouns.cells import Cell
+from sandbox.executor import LocalExecutor
+from sandbox.isolation import probe
+from sandbox.job import Job
+from sandbox.settings import SandboxSettings
+from tests.sandbox.conftest import SETTINGS, Store, eventually
+from tests.sandbox.hostile import ARMS, LEFT_RUNNING
+
+ROOT = Path(__file__).resolve().parents[2]
+OTHER = 1234
+"""The number of an ordinary user, who need not have a name."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(
+    not probe.probed().between_cells, reason=f"no walls between cells here: {probe.probed().why}")]
+
+
+@pytest.fixture(scope="module", params=["as we are", pytest.param("an ordinary user", marks=pytest.mark.bench)])
+def said(request: pytest.FixtureRequest) -> Generator[dict[str, list[str]]]:
+    """What came of each cell, and what it said."""
+    place = Path(tempfile.mkdtemp(prefix="hostile-", dir="/tmp"))
+    before: list[str] = []
+    if request.param == "an ordinary user":
+        before = ["setpriv", "--reuid", str(OTHER), "--regid", str(OTHER), "--clear-groups", "env", f"HOME={place}"]
+        if os.geteuid() != 0 or shutil.which("setpriv") is None:
+            pytest.skip("we are one, or cannot become one")
+        os.chown(place, OTHER, OTHER)
+        if subprocess.run([*before, sys.executable, "-c", "import agent"], cwd=ROOT, check=False,
+                          capture_output=True).returncode:
+            pytest.skip("another user cannot reach this interpreter")
+    ran = subprocess.run([*before, sys.executable, "-m", "tests.sandbox.hostile", str(place), "required"], cwd=ROOT,
+                         capture_output=True, text=True, check=False, timeout=300)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    yield json.loads(ran.stdout)
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def facts(lines: list[str], *names: str) -> dict[str, str]:
+    """What a cell said under these names."""
+    return {name: line.removeprefix(f"{name} ") for name in names for line in lines if line.startswith(f"{name} ")}
+
+
+@pytest.mark.parametrize("process", ["first", "zygote"])
+def test_neither_kernel_nor_zygote_can_be_looked_into(said: dict[str, list[str]], process: str) -> None:
+    closed = ("mem", "environ", "fd/*", "root/experiment", "cwd/cells", "maps", "map_files/*", "task/*/mem",
+              "pidfd_getfd")
+    found = facts(said["hostile"], *(f"{process} {name}" for name in closed))
+    assert found == {f"{process} {name}": "0" for name in closed}
+    refused = facts(said["hostile"], *(f"{process} {name}" for name in ("ptrace", "process_vm_readv", "setns")))
+    assert len(refused) == 3 and set(refused.values()) <= {"EPERM", "EACCES"}
+
+
+def test_no_wall_can_be_taken_down(said: dict[str, list[str]]) -> None:
+    acts = ("umount folder", "umount tmp", "mount", "remount", "new mounts")
+    assert facts(said["hostile"], *acts) == dict.fromkeys(acts, "EPERM")
+    assert facts(said["hostile"], "new user")["new user"] in ("EPERM", "ENOSPC")
+    assert facts(said["hostile"], "own capabilities", "inherited capabilities") == {
+        "own capabilities": str(["0" * 16] * 5), "inherited capabilities": "5"}
+
+
+def test_what_is_not_of_a_cell_is_not_there_for_it(said: dict[str, list[str]]) -> None:
+    assert facts(said["hostile"], "connection", "scratch", "sockets", "cells") == {
+        "connection": "[]", "scratch": "['job.json']", "sockets": "0", "cells": "['cells', 'digits__hostile']"}
+    assert facts(said["hostile"], "shared", "inputs", "job", "rename") == {
+        "shared": "EROFS", "inputs": "EROFS", "job": "EROFS", "rename": "EBUSY"}
+
+
+@pytest.mark.parametrize("arm", ["other", "honest", "last"])
+def test_a_later_cell_finds_nothing_of_an_earlier_one(said: dict[str, list[str]], arm: str) -> None:
+    assert facts(said[arm], "places", "memory", "segment", "abstract", "set", "processes") == {
+        "places": "[]", "memory": "[False, False]", "segment": "ENOENT", "abstract": "ECONNREFUSED",
+        "set": "True", "processes": "3"}
+    assert facts(said[arm], "key")["key"] in ("ENOKEY", "ENOSYS", "EACCES")
+
+
+def test_every_cell_but_the_one_that_kills_its_kernel_again_is_measured(said: dict[str, list[str]]) -> None:
+    assert {arm: said[arm][0] for arm in ARMS} == {**dict.fromkeys(ARMS, "measured"), "deadly": "failed"}
+    assert said["deadly"][1].startswith("died: the process was killed by SIGKILL")
+
+
+def test_nothing_of_it_is_left_running(said: dict[str, list[str]]) -> None:
+    def left() -> list[str]:
+        found: list[str] = []
+        for one in Path("/proc").iterdir():
+            with suppress(OSError):
+                if one.name.isdigit() and LEFT_RUNNING.encode() in (one / "cmdline").read_bytes():
+                    found.append(one.name)
+        return found
+
+    assert said and eventually(lambda: not left())
+
+
+TELLS = """
+import os, time
+import lab
+
+def run(cell):
+    lab.result("kernel", os.getppid())
+    if cell.arm == "full":
+        for i in range(40):
+            open(f"/dev/shm/{i}", "wb").write(b"x" * 50_000_000)
+            time.sleep(0.1)
+    if cell.arm == "crowded":
+        for i in range(40):
+            open(f"/tmp/{i}", "wb").write(b"x" * 20_000_000)
+            time.sleep(0.1)
+
+lab.measure(run)
+"""
+
+
+async def tell(store: Store, place: Path, settings: SandboxSettings, *arms: str) -> dict[str, tuple[str, Any]]:
+    """Outcome with reason, and parent, of cells of these arms, two levels of each, in turn."""
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=place / "cache")
+    cells = tuple(Cell(dataset="digits", arm=arm, level=level) for level in "ab" for arm in arms)
+    try:
+        outcome = await executor.run(Job(name="tells", folder=place / "job", source={"experiment.py": TELLS},
+                                         cells=cells, datasets=("digits",), timeout=200.0))
+    finally:
+        await executor.close()
+    kernels = {one.condition: one.value for one in outcome.measurements if one.name == "kernel"}
+    return {str(line.cell.condition): (line.outcome + line.why[:7], kernels.get(line.cell.condition))
+            for line in outcome.cells}
+
+
+async def test_without_walls_cells_of_different_arms_share_no_kernel(store: Store, tmp_path: Path) -> None:
+    found = await tell(store, tmp_path, SETTINGS, "x", "y")
+    kernels = {name: kernel for name, (_, kernel) in found.items()}
+    assert kernels["x@a"] == kernels["x@b"] != kernels["y@a"] == kernels["y@b"]
+
+
+@pytest.mark.bench
+async def test_what_a_cell_keeps_in_memory_and_on_disk_counts(store: Store, tmp_path: Path) -> None:
+    settings = SandboxSettings(grace=0.5, isolation="required", pool=0, memory_gb=0.6, disk_gb=0.3)
+    found = await tell(store, tmp_path, settings, "full", "crowded", "x")
+    assert {name: became for name, (became, _) in found.items()} == {
+        "full@a": "failedmemory:", "full@b": "failedmemory:", "crowded@a": "failedother: ",
+        "crowded@b": "failedother: ", "x@a": "measured", "x@b": "measured"}
