@@ -136,8 +136,6 @@ class Usage:
     gpu: int | None = None
     processes: set[int] = field(default_factory=set[int])
     """Every process that was seen."""
-    peaks: dict[int, int] = field(default_factory=dict[int, int])
-    """Process -> the most that it held so far, as the system keeps it."""
 
 
 class Meter:
@@ -165,12 +163,11 @@ class Meter:
     def _look(self, root: int, lease: Lease, usage: Usage) -> None:
         processes = process_tree(root)
         usage.processes |= processes
-        parts = {process: proportional_bytes(process) for process in processes}
-        now = sum(_own(process, "VmRSS") if part is None else part for process, part in parts.items())
-        peaks = {process: _own(process, "VmHWM") for process in processes}
-        freed = [peak - _own(process, "VmRSS") for process, peak in peaks.items() if peak > usage.peaks.get(process, 0)]
-        usage.peaks |= peaks
-        usage.host = max(usage.host, now + max(freed, default=0), *peaks.values())
+        now = 0
+        if len(processes) > 1:  # else its peak says more
+            parts = {process: proportional_bytes(process) for process in processes}
+            now = sum(_own(process, "VmRSS") if part is None else part for process, part in parts.items())
+        usage.host = max(usage.host, now, *(_own(process, "VmHWM") for process in processes))
         if self._nvml is not None and lease.devices:
             with suppress(GpuError):
                 self._look_at_gpus(self._nvml, lease, usage)

@@ -53,7 +53,7 @@ def settings_with(folder: Path, name: str) -> SandboxSettings:
 @pytest.fixture(autouse=True)
 def isolated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code is isolated, whatever this machine can do: the ground asks only whether it is."""
-    monkeypatch.setattr(ground, "probed", lambda: Isolation(on=True))
+    monkeypatch.setattr(ground, "probed", lambda: Isolation(on=True, between_cells=True))
 
 
 def test_every_setting_is_in_the_key_or_changes_no_value() -> None:
