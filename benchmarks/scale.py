@@ -412,7 +412,7 @@ def _with_places(local: LocalExecutor, place: Path) -> LocalExecutor:
     hand.done = Done(size=len(hand.parcel), sha256=sha256(place / "parcel"), printed={
         "head": [], "tail": [], "dropped": 0}, over=False)
     cluster.made = hand
-    courier = Courier(cluster, Store(place / "store"), place / "parcels", lambda: None)
+    courier = Courier(cluster, Store(place / "store"), place / "parcels", lambda: None, most=10**9)
     within: dict[str, Any] = vars(local)
     given = cast("dict[str, Any]", vars(within["_runner"]))
     within |= {"_runner": RemoteRunner(**given, courier=courier), "_opened": partial(RemotePlace, courier)}
