@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -111,8 +112,10 @@ def drawn(job: Job) -> Outcome:
     (job.folder / "figures").mkdir(parents=True, exist_ok=True)
     facts = FigureFacts(axes=(AxesFacts(xlabel="arm", ylabel="loss", series=1),))
     names = ("loss.png", "loss.pdf")
+    picture = Image.radial_gradient("L")
+    picture.putpixel((0, 0), crc32(job.name.encode()) % 256)  # equal pictures would be looked at once in a run
     for name in names:
-        Image.radial_gradient("L").save(job.folder / "figures" / name)
+        picture.save(job.folder / "figures" / name)
     return Outcome(seconds=0, figures=tuple(
         Figure(name=name, sha256=sha256(job.folder / "figures" / name), facts=facts) for name in names))
 
