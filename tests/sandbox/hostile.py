@@ -25,7 +25,7 @@ import numpy as np
 import lab
 
 LIBC = ctypes.CDLL(None, use_errno=True)
-SHM_KEY, KEYCTL_SEARCH, USER_KEYRING = 4711, 10, -4
+SHM_KEY, KEYCTL_SEARCH, KEYCTL_GET_PERSISTENT, USER_KEYRING, PROCESS_KEYRING = 4711, 10, 22, -4, -2
 
 def say(name, act):
     ctypes.set_errno(0)
@@ -36,6 +36,17 @@ def say(name, act):
     if found == -1:
         found = errno.errorcode[ctypes.get_errno()]
     print("SAYS", name, found, flush=True)
+
+def persistent():
+    return LIBC.syscall(250, KEYCTL_GET_PERSISTENT, -1, PROCESS_KEYRING)
+
+def files():
+    # descriptors that may be of files which outlive this process
+    return [int(name) for name in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + name)
+            and os.readlink("/proc/self/fd/" + name).startswith("/") and not os.get_inheritable(int(name))]
+
+def attributes():
+    return [name for number in files() for name in os.listxattr(number)]
 
 def opened(pattern):
     count = 0
@@ -91,15 +102,21 @@ def attack():
     say("inputs", lambda: open("inputs/planted", "w").write("x"))
     say("job", lambda: open(os.environ["LAB_JOB"], "w").write("x"))
     say("rename", lambda: os.rename(os.getcwd(), os.getcwd() + ".away"))
+    say("device", lambda: os.utime("/dev/full", (1, 1)))
+    say("input", lambda: os.utime(0, (1, 1)))
 
 def leave():
+    for number in files():
+        os.setxattr(number, "user.left", b"left")
+        os.fchmod(number, 0)
     for name in ("digits__honest", "digits__other"):
         os.symlink("/usr", "/experiment/cells/" + name)
     for place in ("/tmp/left", "/dev/shm/left", os.environ["XDG_CACHE_HOME"] + "/left", "/experiment/left"):
         open(place, "w").close()
     np.left = os.environ["LEFT"] = "left"
     LIBC.shmget(SHM_KEY, 4096, 0o1666)
-    LIBC.syscall(248, b"user", b"left", b"x", 1, USER_KEYRING)
+    for keyring in (USER_KEYRING, persistent()):
+        LIBC.syscall(248, b"user", b"left", b"x", 1, keyring)
     if os.fork() == 0:
         LIBC.prctl(36, 1, 0, 0, 0)
         listener = socket.socket(socket.AF_UNIX)
@@ -119,6 +136,8 @@ def look():
     say("memory", lambda: [hasattr(np, "left"), "LEFT" in os.environ])
     say("segment", lambda: LIBC.shmget(SHM_KEY, 4096, 0))
     say("key", lambda: LIBC.syscall(250, KEYCTL_SEARCH, USER_KEYRING, b"user", b"left", 0))
+    say("kept key", lambda: LIBC.syscall(250, KEYCTL_SEARCH, persistent(), b"user", b"left", 0))
+    say("attributes", attributes)
     say("processes", lambda: len([pid for pid in os.listdir("/proc") if pid.isdigit()]))
     say("abstract", lambda: socket.socket(socket.AF_UNIX).connect(chr(0) + "left"))
     say("set", lambda: settings() == lab.shared("settings", settings))

@@ -81,12 +81,17 @@ def test_what_is_not_of_a_cell_is_not_there_for_it(said: dict[str, list[str]]) -
         "shared": "EROFS", "inputs": "EROFS", "job": "EROFS", "rename": "EBUSY"}
 
 
+def test_devices_of_the_machine_cannot_be_changed(said: dict[str, list[str]]) -> None:
+    assert facts(said["hostile"], "device", "input") == {"device": "EROFS", "input": "EROFS"}
+
+
 @pytest.mark.parametrize("arm", ["other", "honest", "last"])
 def test_a_later_cell_finds_nothing_of_an_earlier_one(said: dict[str, list[str]], arm: str) -> None:
-    assert facts(said[arm], "places", "memory", "segment", "abstract", "set", "processes") == {
+    assert facts(said[arm], "places", "memory", "segment", "abstract", "set", "processes", "attributes") == {
         "places": "[]", "memory": "[False, False]", "segment": "ENOENT", "abstract": "ECONNREFUSED",
-        "set": "True", "processes": "3"}
-    assert facts(said[arm], "key")["key"] in ("ENOKEY", "ENOSYS", "EACCES")
+        "set": "True", "processes": "3", "attributes": "[]"}
+    found = facts(said[arm], "key", "kept key")
+    assert len(found) == 2 and set(found.values()) <= {"ENOKEY", "ENOSYS", "EACCES", "EOPNOTSUPP"}
 
 
 def test_every_cell_but_the_one_that_kills_its_kernel_again_is_measured(said: dict[str, list[str]]) -> None:
@@ -104,6 +109,32 @@ def test_nothing_of_it_is_left_running(said: dict[str, list[str]]) -> None:
         return found
 
     assert said and eventually(lambda: not left())
+
+
+LINKS = """
+import os
+import lab
+
+def run(cell):
+    os.symlink(os.path.dirname(os.environ["LAB_JOB"]), "inputs")
+    lab.result("seen", lab.shared("files", lambda: int(os.path.exists("inputs/connection.json"))))
+
+lab.measure(run)
+"""
+
+
+async def test_a_link_in_place_of_inputs_shows_nothing_of_the_kernel(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sandbox.workspace.COPIED_BYTES", 0)  # so a cell has no inputs of its own
+    settings = SETTINGS.model_copy(update={"isolation": "required"})
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
+    try:
+        outcome = await executor.run(Job(name="links", folder=tmp_path / "job", source={"experiment.py": LINKS},
+                                         cells=(Cell(dataset="digits", arm="x"),), datasets=("digits",), timeout=60.0))
+    finally:
+        await executor.close()
+    assert [one.value for one in outcome.measurements] == [0.0], outcome.cells
 
 
 TELLS = """

@@ -15,6 +15,7 @@ import ctypes
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
@@ -28,8 +29,8 @@ _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 8,
 _CAPBSET_READ, _CAPBSET_DROP, _NO_NEW_PRIVS, _AMBIENT, _AMBIENT_CLEAR = 23, 24, 38, 47, 4
 _CAPABILITY_VERSION = 0x20080522
 _KEYCTL = {"x86_64": 250, "aarch64": 219}
-_JOIN, _CLEAR = 1, 7
-_USER_KEYRINGS = (-4, -5)
+_JOIN, _CLEAR, _GET_PERSISTENT = 1, 7, 22
+_USER_KEYRINGS, _PROCESS_KEYRING = (-4, -5), -2
 _SMALL = b"size=1m,mode=755"
 """Of folders that hold nothing but the way to what was bound below them."""
 
@@ -110,6 +111,13 @@ class Room:
         _mount(None, scratch, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
         _bind(held[f"{self.place}/cache"], walls.cache)
         _bind(held[f"{walls.cache}/shared"], f"{walls.cache}/shared", read_only=True)
+        for device in _mounts_below("/dev", without=("/dev/shm", "/dev/pts")):
+            _close(device)  # it is the host's: as root, code could else set its mode and times
+        for number in (0, 1, 2):
+            if stat.S_ISCHR(os.fstat(number).st_mode):  # what was opened before is not closed thereby
+                silent = os.open(os.devnull, os.O_RDWR)
+                os.dup2(silent, number)
+                os.close(silent)
         size = os.statvfs("/dev/shm")
         _tmpfs("/dev/shm", f"size={size.f_blocks * size.f_frsize},mode=1777".encode())
         os.chdir("/")  # the folder that it was in lies below one that is covered now
@@ -132,6 +140,7 @@ def clear_keyrings() -> None:
     """Remove what was left in the keyrings that all processes of the kernel have in common."""
     for keyring in _USER_KEYRINGS:
         _keyctl(_CLEAR, keyring)
+    _keyctl(_CLEAR, _keyctl(_GET_PERSISTENT, -1, _PROCESS_KEYRING))
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -148,10 +157,10 @@ def _drop_privileges() -> None:
     _check(LIBC.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
 
 
-def _keyctl(*words: int) -> None:
-    """Where the system has no keyrings, or its machine another number of this call, nothing."""
-    if (number := _KEYCTL.get(os.uname().machine)) is not None:
-        LIBC.syscall(number, *words)
+def _keyctl(*words: int) -> int:
+    """What the call returns; where the system has no keyrings, or its machine another number of it, -1."""
+    number = _KEYCTL.get(os.uname().machine)
+    return -1 if number is None else LIBC.syscall(number, *words)
 
 
 def _bind(descriptor: int, target: str, *, read_only: bool = False) -> None:
@@ -164,8 +173,13 @@ def _bind(descriptor: int, target: str, *, read_only: bool = False) -> None:
         os.close(os.open(target, os.O_CREAT | os.O_NOFOLLOW, 0o600))
     _mount(source, target, _BIND | _REC)
     if read_only:
-        kept = os.statvfs(target).f_flag & _NOEXEC  # what was set outside must be set again
-        _mount(None, target, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV | kept)
+        _close(target, _NODEV)
+
+
+def _close(target: str, flags: int = 0) -> None:
+    """Have what is mounted there read-only; a device can still be written to."""
+    kept = os.statvfs(target).f_flag & _NOEXEC  # what was set outside must be set again
+    _mount(None, target, _REMOUNT | _BIND | _RDONLY | _NOSUID | kept | flags)
 
 
 def _tmpfs(target: str, options: bytes) -> None:

@@ -43,6 +43,8 @@ _REST = 1.0
 """Seconds to wait for what was killed to be gone."""
 _LINE = 8 * 2**20
 """Bytes of what a child says of itself, at most."""
+_CRASH = 2**20
+"""Bytes that are kept of how a child crashed."""
 _NESTED = 20
 """Shared values that are built for one another, at most."""
 
@@ -69,7 +71,7 @@ def serve(number: int) -> NoReturn:
         if b"run" not in message:  # an interrupt, of a cell that has ended
             continue
         _job.job.cache_clear()
-        end = _Cell(_job.job(), kernel, (outputs[0], outputs[1]), walls).run()
+        end = _Cell(_job.job(), kernel, (outputs[0], outputs[1]), walls, crash_log).run()
         for descriptor in outputs:
             os.close(descriptor)
         kernel.sendall(json.dumps({**end, "over": not common.clean(walls)}).encode() + b"\n")
@@ -145,10 +147,15 @@ class _Process:
 class _Cell:
     """One cell, or script, from its fork until all that it started is gone."""
 
-    def __init__(self, current: JobFile, kernel: socket.socket, outputs: tuple[int, int], walls: Walls | None) -> None:
+    def __init__(
+        self, current: JobFile, kernel: socket.socket, outputs: tuple[int, int], walls: Walls | None, crash_log: int,
+    ) -> None:
         self._job, self._kernel, self._outputs, self._walls = current, kernel, outputs, walls
+        self._crash_log = crash_log
         self._text = Path(os.environ["LAB_JOB"]).read_bytes()
         self._files = _files_of(current.folder) if current.cell is not None else {}
+        inputs = current.folder / "inputs"  # looked for before the code runs, which may put a link in its place
+        self._inputs = inputs if current.cell is not None and inputs.is_dir() else None
         self._living: list[_Process] = []
         self._building: set[str] = set()
         self._over: float | None = None
@@ -166,18 +173,22 @@ class _Cell:
     def _lived(self, current: JobFile, building: str = "") -> dict[str, Any]:
         """Fork a process, do what it asks for until it has ended, and how it ended."""
         room = Room.make(self._walls) if self._walls is not None else None
+        crash = os.memfd_create("crash")  # a file of its own: through the kernel's it could speak to later cells
         try:
-            return self._serve(self._fork(current, room, building))
+            return self._serve(self._fork(current, room, building, crash))
         finally:
+            _try(lambda: os.write(self._crash_log, os.pread(crash, _CRASH, 0)))
+            os.close(crash)
             if room is not None:
                 room.remove()
 
-    def _fork(self, current: JobFile, room: Room | None, building: str) -> _Process:
+    def _fork(self, current: JobFile, room: Room | None, building: str, crash: int) -> _Process:
         ours, theirs = socket.socketpair()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of other threads: those of libraries hold nothing
             pid = os.fork()
         if pid == 0:
+            os.dup2(crash, self._crash_log, inheritable=False)
             _child.live(current, theirs, self._outputs, building, lambda: self._shut_in(current, room))
         theirs.close()
         process = _Process(pid, ours)
@@ -189,7 +200,7 @@ class _Cell:
     def _shut_in(self, current: JobFile, room: Room | None) -> None:
         """What a child does with itself before any code of the experiment runs in it."""
         if room is not None:
-            room.enter(str(current.folder), str(self._job.folder / "inputs") if current.cell else "", self._text)
+            room.enter(str(current.folder), str(self._inputs or ""), self._text)
 
     def _serve(self, process: _Process) -> dict[str, Any]:
         code: int | None = None
@@ -273,9 +284,9 @@ class _Cell:
         for name, content in self._files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
-        if (self._job.folder / "inputs").is_dir():
+        if self._inputs is not None:
             if self._walls is None:
-                shutil.copytree(self._job.folder / "inputs", folder / "inputs", symlinks=True)
+                shutil.copytree(self._inputs, folder / "inputs", symlinks=True)
             else:
                 (folder / "inputs").mkdir(parents=True)  # where those of the cell, which it cannot change, are shown
         self._building.add(digest)
