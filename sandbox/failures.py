@@ -59,6 +59,10 @@ def from_exception(name: str, message: str, *, traceback: Sequence[str], folder:
     return Failure(kind=classify(name, message), message=words, traceback=_short("\n".join(traceback), folder))
 
 
+_OURS = re.compile(r'\n *File "[^"\n]*/lab/_child\.py"')
+"""What stands in a crash log below the frames of the code."""
+
+
 def from_death(exit_code: int, crash_log: str, *, folder: Path) -> Failure:
     """The failure for a kernel that died under its code. A negative exit code is the signal that killed it."""
     if exit_code >= 0:
@@ -68,8 +72,7 @@ def from_death(exit_code: int, crash_log: str, *, folder: Path) -> Failure:
         words = f"the process was killed by {names.get(-exit_code, f'signal {-exit_code}')}"
         if exit_code == -signal.SIGKILL:
             words += "; the system does this when memory runs out"
-    own, module, _ = crash_log.partition(" in <module>\n")  # below it stand only frames of the kernel itself
-    return Failure(kind="died", message=words, traceback=_short((own + module).strip(), folder))
+    return Failure(kind="died", message=words, traceback=_short(_OURS.split(crash_log)[0].strip(), folder))
 
 
 def from_timeout(limit: float, *, stopped: bool, traceback: Sequence[str], folder: Path) -> Failure:

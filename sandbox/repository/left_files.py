@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from sandbox.untrusted import BadFile, disarm
+from record.descriptors import remove_tree
+from sandbox.untrusted import BadFile
 
 _MOST_ENTRIES = 20_000
 """Files and folders that are looked at where a name holds a pattern."""
@@ -62,10 +62,8 @@ def _as_expression(pattern: str) -> re.Pattern[str]:
 
 
 def cleared_away(checkout: Path) -> None:
-    """Remove a checkout, also where its code locked folders; what its links lead to stays."""
-    if checkout.is_dir() and not checkout.is_symlink():
-        disarm(checkout)
-        shutil.rmtree(checkout, ignore_errors=True)
+    """Remove a checkout, also where its code locked folders or nested them; what its links lead to stays."""
+    remove_tree(checkout, ignore_errors=True)
 
 
 def refuse_links(folder: Path, place: str) -> None:

@@ -29,11 +29,13 @@ from sandbox.repository.left_files import file_of
 from sandbox.repository.metric import Metric, Reading
 from sandbox.repository.mirror import root_of
 from sandbox.scoring import INDEX, score_submissions
-from sandbox.untrusted import BadFile, open_regular, write_whole
+from sandbox.untrusted import FILE_BYTES, open_regular, read_as, write_whole
 
 Array = NDArray[Any]
 BYTES = 2**30
-"""Of the largest file of labels or predictions that is read."""
+"""Of the largest file of labels that is read."""
+_VALUE_BYTES = 64
+"""Of a prediction in a file of nothing else, beside four for each letter of the longest name of a class."""
 SPLITS = ("validation", "test")
 ROUNDING = 0.01
 """How far from 1 a row of probabilities may always sum: half precision rounds so."""
@@ -166,20 +168,26 @@ def read_score(metric: Metric, checkout: Path, labels: Path, *, scale: float, si
 def _read(
     checkout: Path, place: str, names: Sequence[str], ids: Sequence[str], total: int, since: float | None,
 ) -> tuple[str, Array]:
-    """Of which kind they are, and the values in the order of the labels."""
+    """Of which kind they are, and the values in the order of the labels. Raises `SubmissionRefused`."""
     path, _, column = place.partition(":")
-    try:
-        with open_regular(checkout, file_of(path, checkout, since)[0], BYTES) as file:
+    suffix = PurePosixPath(path).suffix
+    limit = FILE_BYTES if suffix not in (".npy", ".json") else min(
+        FILE_BYTES, 2**16 + total * max(1, len(names)) * (_VALUE_BYTES + 4 * max(map(len, names), default=0)))
+    with read_as(f"{path} holds no predictions", SubmissionRefused, csv.Error):
+        with open_regular(checkout, file_of(path, checkout, since)[0], limit) as file:
             content = file.read()
-        suffix = PurePosixPath(path).suffix
         if suffix == ".npy":
             values, given = np.load(io.BytesIO(content), allow_pickle=False), list[str]()
         elif suffix == ".json":
             values, given = np.array(json.loads(content)), list[str]()
         else:
             values, given = _of_table(_columns(content.decode("utf-8-sig"), suffix), column, names, path)
-    except (BadFile, OSError, ValueError, csv.Error) as error:
-        raise SubmissionRefused(f"{path} holds no predictions: {error}") from None
+        return _in_order(values, given, names, ids, total, path)
+
+
+def _in_order(
+    values: Array, given: Sequence[str], names: Sequence[str], ids: Sequence[str], total: int, path: str,
+) -> tuple[str, Array]:
     if ids and given:
         places = {name: at for at, name in enumerate(given)}
         if missing := next((name for name in ids if name not in places), None):

@@ -7,6 +7,8 @@ import errno
 import io
 import json
 import os
+import socket
+import stat
 import struct
 import zipfile
 from pathlib import Path
@@ -274,3 +276,21 @@ def test_exec_says_that_a_score_would_not_be_finite(
     failure = json.loads(capsys.readouterr().out)["failure"]
     assert "of 'm' for diabetes/validation: its predictions are not finite" in failure["message"]
     assert failure["ours"] == ""
+
+
+def test_a_socket_or_a_device_in_place_of_a_file_is_the_code_s_doing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "arrays").mkdir()
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind("arrays/x.npy")
+        with pytest.raises(BadFile, match="not a plain file"):
+            hash_arrays(tmp_path)
+    (tmp_path / "arrays" / "x.npy").unlink()
+    try:
+        os.mknod(tmp_path / "arrays" / "x.npy", stat.S_IFCHR | 0o644, os.makedev(0, 0))  # anybody may make this one
+    except PermissionError:
+        pytest.skip("not on this system")
+    with pytest.raises(BadFile, match=r"x\.npy"):
+        hash_arrays(tmp_path)

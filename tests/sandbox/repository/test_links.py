@@ -78,10 +78,19 @@ def test_of_what_a_traced_run_leaves_plain_files_are_kept(tmp_path: Path, precio
     assert not (tmp_path / "none").exists()
 
 
-def test_a_checkout_goes_whatever_its_code_locked_and_what_it_links_to_stays(tmp_path: Path, precious: Path) -> None:
+def test_a_checkout_goes_however_its_code_locked_or_nested_it_and_what_it_links_to_stays(
+    tmp_path: Path, precious: Path,
+) -> None:
     place = tmp_path / "place"
     (place / "locked" / "deep").mkdir(parents=True)
     (place / "link").symlink_to(precious)
     (place / "locked").chmod(0)
+    folder = os.open(place, os.O_RDONLY)
+    for _ in range(150):
+        os.mkdir("nested", dir_fd=folder)
+        inner = os.open("nested", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
     cleared_away(place)
     assert not place.exists() and (precious / "metrics.json").exists()

@@ -126,3 +126,13 @@ def test_another_name_is_no_class(tmp_path: Path, names: tuple[str, ...], predic
     (tmp_path / "p.csv").write_text(f"prediction\n{names[0]}\n{predicted}\n")
     found = score(tmp_path, labels, "accuracy")
     assert found.failure is not None and f"predicts {predicted!r}, which is no class" in found.failure.message
+
+
+@pytest.mark.parametrize(("name", "content"), [
+    ("p.json", b"[" * 100_000), ("p.json", b"3"), ("p.json", b"{}"), ("p.json", b"[" + b"[]," * 30_000 + b"[]]"),
+    ("p.npy", b""), ("p.npy", b"PK\x03\x04 no archive"), ("p.npy", b"\x93NUMPY\x01\x00\x05\x00{((((")])
+def test_what_holds_no_predictions_is_refused_in_words(tmp_path: Path, name: str, content: bytes) -> None:
+    labels = labels_of(tmp_path, ["a", "b"])
+    (tmp_path / name).write_bytes(content)
+    found = read_score(parse_metric(f"predictions:{name}@accuracy"), tmp_path, labels, scale=1, since=0)
+    assert found.value is None and found.failure is not None and name in found.failure.message
