@@ -65,12 +65,11 @@ def used_keys(texts: Iterable[str], commands: frozenset[str] = allowed.VALUES) -
 
 
 def _check(piece: Piece, evidence: Evidence) -> Iterator[Violation]:
-    plain = _words_of(piece, evidence)
     for problem in piece.scanned.problems:
         yield piece.violation(problem.kind, problem.at, problem.fix)
     yield from _keys(piece, evidence)
     yield from _typed(piece, evidence)
-    for found in (*spelled.numbers_in_words(plain, spelled.counted(evidence)), *spelled.ratios(plain)):
+    for found in _in_words(piece, evidence):
         yield piece.violation("word", found.at, rf"{found.words!r} is a number in words: print it with "
                                                 r"\result{key} or \setup{key}, or leave it out")
     yield from bold_wrong(piece.scanned.source, evidence, piece.where)
@@ -78,10 +77,18 @@ def _check(piece: Piece, evidence: Evidence) -> Iterator[Violation]:
         yield piece.violation("claim", one.start, one.why)
 
 
-def _words_of(piece: Piece, evidence: Evidence) -> str:
-    """The text without commands, keys and names of the plan; its length is kept."""
+def _in_words(piece: Piece, evidence: Evidence) -> Iterator[spelled.NumberWords]:
+    """Numbers in words of the text without commands, keys and names of the plan, and where these divide a word."""
     named = [numbers.phrase(name) for name in evidence.names if name.strip()]
-    return numbers.mask(piece.scanned.plain, named).translate(dict.fromkeys(map(ord, (BLANK, KEY, CITE)), " "))
+    masked, known = numbers.mask(piece.scanned.plain, named), spelled.counted(evidence)
+    plain = masked.translate(dict.fromkeys(map(ord, (BLANK, KEY, CITE)), " "))
+    yield from (*spelled.numbers_in_words(plain, known), *spelled.ratios(plain))
+    places = [at for at, char in enumerate(masked) if char not in (BLANK, "{", "}")]
+    joined = "".join(plain[at] for at in places)
+    for found in (*spelled.numbers_in_words(joined, known), *spelled.ratios(joined)):
+        at, end = places[found.at], places[found.at + len(found.words) - 1] + 1
+        if end - at > len(found.words):
+            yield spelled.NumberWords(at, piece.scanned.source[at:end])
 
 
 def _keys(piece: Piece, evidence: Evidence) -> Iterator[Violation]:
