@@ -24,7 +24,7 @@ from sandbox.errors import SubmissionRefused
 from sandbox.execution import Script
 from sandbox.job import Job
 from sandbox.scoring import Submission, truth_of
-from sandbox.untrusted import FILE_BYTES, BadFile, copy_file, read_lines
+from sandbox.untrusted import FILE_BYTES, copy_file, read_as, read_lines
 from sandbox.workspace import dataset_folders
 
 ENTRY = "evaluate.py"
@@ -83,11 +83,9 @@ def lay_out(task: Task, job: Job, place: Path, *, views: Path, labels: Path, lim
 
 def read_scores(task: Task, folder: Path, *, seed: int) -> tuple[Measurement, ...]:
     """The values that the scorer gave, every metric for every submission. Raises `SubmissionRefused`."""
-    try:
+    with read_as(f"the scorer of {task.scorer.dataset!r} left no scores", SubmissionRefused):
         lines: list[Any] = [json.loads(line) for line in read_lines(folder, "scores.jsonl", FILE_BYTES)]
         answers = {int(line["number"]): line for line in lines}
-    except (BadFile, ValueError, TypeError, KeyError) as error:
-        raise SubmissionRefused(f"the scorer of {task.scorer.dataset!r} left no scores: {error}") from error
     measurements: list[Measurement] = []
     for number, submission in enumerate(task.submissions):
         answer: Any = answers.get(number, {})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -166,7 +167,9 @@ def _varies(node: Node, state: RunState) -> str | None:
 
 
 def _plain(value: object) -> object:
-    return "" if value is None else " ".join(value.split()) if isinstance(value, str) else value
+    """A value of a CSV: no text of others begins a formula of a spreadsheet."""
+    text = "" if value is None else " ".join(value.split()) if isinstance(value, str) else value
+    return f"'{text}" if isinstance(text, str) and re.match(r"[=+@-](?![\d.e+ -]*$)", text) else text
 
 
 def _brief(value: object) -> object:

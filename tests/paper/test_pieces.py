@@ -28,7 +28,7 @@ from stages.paper.appendix import MOST, appendix, supplement
 from stages.paper.citations import bibliography, read_verified, reference
 from stages.paper.findings import of_chktex, of_log, section_at
 from stages.paper.latex import Characters, escape, recorded
-from stages.paper.sheets import files, sheets
+from stages.paper.sheets import Sheet, files, sheets
 from stages.paper.tables import CONSTANT, tables
 from stages.paper.template import load
 from stages.paper.typeset import Assessment
@@ -204,6 +204,12 @@ def test_data_behind_the_paper_is_in_full_and_every_column_is_told():
     told = made["supplement/README.md"]
     assert all(meaning and f"| {column} | {meaning} |" in told
                for one in tables.values() for column, meaning in one.columns.items())
+
+
+def test_no_text_of_a_sheet_is_a_formula_of_a_spreadsheet():
+    rows = [["=HYPERLINK(1)", "-2+3+cmd|x", "@SUM(A1)", "-0.1 0.2", "+1e-3", -0.5, "a = b"]]
+    (line,) = csv.reader(Sheet("x", "x", dict.fromkeys("abcdefg", "y"), rows).csv.splitlines()[1:])
+    assert line == ["'=HYPERLINK(1)", "'-2+3+cmd|x", "'@SUM(A1)", "-0.1 0.2", "+1e-3", "-0.5", "a = b"]
 
 
 def test_the_library_that_ships_is_verified():
