@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 ZYGOTE = "--zygote"
@@ -44,6 +45,7 @@ def main() -> None:
         lowest = int(value) if hard == resource.RLIM_INFINITY else min(int(value), hard)
         resource.setrlimit(number, (lowest, lowest))  # for good: without privileges it cannot be raised again
     zygote = _Zygote()
+    os.chdir("/")  # where IPython looks for modules first: in its folder lies what the experiment's code wrote
     sys.modules["debugpy"] = None  # pyright: ignore[reportArgumentType]  (makes an import fail at once)
 
     from ipykernel.kernelapp import IPKernelApp
@@ -103,10 +105,12 @@ class _Zygote:
         return answer.decode()
 
     def _interrupt(self, *_: object) -> None:
-        self._talk.sendall(b"interrupt\n")
+        with suppress(OSError):  # it is gone, of which `run` hears
+            self._talk.sendall(b"interrupt\n")
 
     def _end(self) -> None:
         """End the kernel as the zygote ended: what it may have left cannot be told."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         code = self._process.wait()
         if code < 0 and os.getpid() != 1:  # no signal of ours ends the first process of a namespace
             signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
