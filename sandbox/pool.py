@@ -126,12 +126,16 @@ class Pool:
             self._folders.rmdir()
 
     async def modules(self, source: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
-        """What is imported ahead, as far as it is installed: `lab`, what many jobs imported, and what a source does."""
+        """What is imported ahead, as far as the interpreter has it: `lab`, what many jobs imported, and what a source
+        does.
+
+        What was installed for the run is not there for the process that imports ahead. A library may compute by one of
+        these where it finds it, so then nothing is left to what other jobs import.
+        """
         packages = (await asyncio.to_thread(interpreter, self._config.settings.python)).packages
         usable = {name.lower().replace("scikit-learn", "sklearn") for name in packages}
-        if (more := self._config.packages()) is not None:
-            usable |= {path.name.partition("-")[0] for path in more.glob("*.dist-info")}
-        wanted = usable & (self._often | _imported(source))
+        often = self._often if self._config.packages() is None else set[str]()
+        wanted = usable & (often | _imported(source))
         return ("lab", *(module for name in MODULES if name in wanted for module in MODULES[name]))
 
     @property

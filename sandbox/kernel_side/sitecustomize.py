@@ -74,7 +74,13 @@ class _Arrivals:
         return spec
 
 
-if os.environ.get("LAB_PACKAGES"):  # what was installed for the run, after all that the interpreter has
-    site.addsitedir(os.environ["LAB_PACKAGES"])
+def add_packages() -> None:
+    """Have what was installed for the run found, after all that the interpreter has; some of it runs at once."""
+    if os.environ.get("LAB_PACKAGES"):
+        site.addsitedir(os.environ["LAB_PACKAGES"])
+
+
+if os.environ.get("LAB_WALLS") != "1":  # else this is a kernel or its zygote: only behind walls (`lab._child`)
+    add_packages()
 if "LAB_JOB" in os.environ:
     sys.meta_path[:0] = [_Hide(), _Arrivals()]

@@ -71,7 +71,8 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
                      requires=("small", "numpy>=1", "nothing; extra == 'more'")))
     served.add(wheel("small", "2.0", {
         "small/__init__.py": "VALUE = 41\n", "vega_datasets/_data/other.csv": "labels", "numpy.py": "raise SystemExit",
-        "small/data/uci_Iris_data.csv.gz": "labels"}))
+        "small/data/uci_Iris_data.csv.gz": "labels",
+        "small.pth": "import os; os.environ['SMALL'] = str(os.getpid())\n"}))
     yield served
     with suppress(OSError):
         served.close()
@@ -222,6 +223,7 @@ SCRIPT = '''
 import os, subprocess, sys
 import numpy, small, tiny
 import lab
+assert not WALLS or os.environ["SMALL"] == str(os.getpid()), "code of a package ran in the kernel"
 assert numpy.__version__ and tiny.VALUE == 42, "the interpreter's own numpy comes first"
 assert subprocess.run([sys.executable, "-c", "import tiny"]).returncode == 0
 folder = os.path.dirname(small.__file__)
@@ -244,7 +246,7 @@ lab.submit("digits", "validation", "plain", predictions=numpy.zeros(len(lab.data
 def test_experiments_import_them_and_cannot_change_them(
     index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (tmp_path / "try.py").write_text(SCRIPT)
+    (tmp_path / "try.py").write_text(SCRIPT.replace("WALLS", str(probed().between_cells)))
     monkeypatch.chdir(tmp_path)
     code = main(["exec", str(tmp_path / "try.py"), "--set", "sandbox.packages=tiny", "--json"])
     assert (json.loads(capsys.readouterr().out)["failure"], code) == (None, 0)

@@ -167,6 +167,8 @@ def live(
     try:
         _settle(current, talk, outputs, building)
         shut_in()
+        if os.environ.pop("LAB_WALLS", "") == "1":
+            importlib.import_module("sitecustomize").add_packages()
         try:
             _run(current)
         except SystemExit as error:
