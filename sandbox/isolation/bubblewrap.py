@@ -21,6 +21,8 @@ from pathlib import Path
 from sandbox.errors import IsolationError
 
 PROGRAM = "bwrap"
+WALLS = Path(__file__).resolve().parents[1] / "kernel_side" / "lab" / "_walls.py"
+"""What puts up walls within a sandbox; run as a program without arguments, it tries to."""
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _FILES = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/fonts", "/etc/ssl",
@@ -60,6 +62,9 @@ class Sandbox:
     divided: bool = False
     """Whether the command puts up further walls within: then it is the first process, and has the capability for that,
     which it takes from whatever it runs."""
+    guard: str = ""
+    """The interpreter that first shuts the devices of the machine, and takes from the command the capability for that;
+    without one, a command of root can set their modes."""
     user_namespace: bool = True
     """False only where the kernel forbids user namespaces and we are root: then capabilities alone are dropped."""
 
@@ -69,14 +74,16 @@ def wrap(command: Sequence[str], sandbox: Sandbox) -> list[str]:
     user = ["--unshare-user", "--disable-userns"] if sandbox.user_namespace else []
     network = [] if sandbox.network else ["--unshare-net"]
     seen = str(sandbox.seen or sandbox.folder)
-    divided = ["--as-pid-1", *(word for name in ("SYS_ADMIN", "SETPCAP") for word in ("--cap-add", f"CAP_{name}"))]
+    capable = [word for name in ("SYS_ADMIN", "SETPCAP") for word in ("--cap-add", f"CAP_{name}")]
+    guard = [sandbox.guard, "-I", "-S", str(WALLS)] if sandbox.guard else []
     # JPY_PARENT_PID would make ipykernel wait for a process that it cannot see.
     return [PROGRAM, "--die-with-parent", "--new-session", *user, "--unshare-pid", "--unshare-ipc", "--unshare-uts",
             "--unshare-cgroup-try", *network, "--hostname", "sandbox", "--cap-drop", "ALL",
-            *(divided if sandbox.divided else ()), "--unsetenv", "JPY_PARENT_PID", *_system(sandbox),
-            *_trees(sandbox), "--bind", str(sandbox.folder), seen,
+            *(["--as-pid-1"] if sandbox.divided else ()), *(capable if sandbox.divided or guard else ()),
+            "--unsetenv", "JPY_PARENT_PID", *_system(sandbox), *_trees(sandbox),
+            *(["--ro-bind", str(WALLS), str(WALLS)] if guard else ()), "--bind", str(sandbox.folder), seen,
             *(word for outside, inside in sandbox.mounts for word in ("--ro-bind", str(outside), str(inside))),
-            "--remount-ro", "/", "--chdir", seen, "--", *command]
+            "--remount-ro", "/", "--chdir", seen, "--", *guard, *command]
 
 
 def is_visible(path: Path, trees: Iterable[Path]) -> bool:

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.errors import IsolationError
-from sandbox.isolation.bubblewrap import PROGRAM, Sandbox, wrap
+from sandbox.isolation.bubblewrap import PROGRAM, WALLS, Sandbox, wrap
 from sandbox.isolation.interpreter import interpreter
 from sandbox.settings import SandboxSettings
 
-_WALLS = Path(__file__).resolve().parents[1] / "kernel_side" / "lab" / "_walls.py"
 INSTALL = "install bubblewrap: apt-get install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora)"
 
 _KEEP = "(keep it in /etc/sysctl.d/60-userns.conf)"
@@ -119,9 +118,9 @@ def _attempt(*, user_namespace: bool = True, divided: bool = False) -> str | Non
     """None where it worked, else what was said; `divided`: whether walls can be put up within."""
     with tempfile.TemporaryDirectory(prefix="lab-probe-") as name:
         trees = interpreter(sys.executable).trees if divided else ()
-        sandbox = Sandbox(Path(name), Path("/experiment"), environments=trees, readable=(_WALLS,), divided=divided,
+        sandbox = Sandbox(Path(name), Path("/experiment"), environments=trees, readable=(WALLS,), divided=divided,
                           user_namespace=user_namespace)
-        command = [sys.executable, "-I", "-S", str(_WALLS)] if divided else ["true"]
+        command = [sys.executable, "-I", "-S", str(WALLS)] if divided else ["true"]
         try:
             ran = subprocess.run(wrap(command, sandbox), capture_output=True, text=True, timeout=LIMIT, check=False,
                                  stdin=subprocess.DEVNULL, errors="replace")

@@ -174,7 +174,7 @@ def _in_sandbox(uv: Uv, source: Source, settings: SandboxSettings, task: str) ->
     tmp.mkdir(exist_ok=True)
     trees = (*interpreter(settings.python).trees, uv.folder / "tools")
     sandbox = Sandbox(source.folder, environments=trees, hidden=label_files(trees, os.environ), tmp=tmp,
-                      user_namespace=isolation.user_namespace)
+                      guard=settings.python if isolation.between_cells else "", user_namespace=isolation.user_namespace)
     environment = {key: os.environ[key] for key in ("PATH", "LANG", "LD_LIBRARY_PATH") if key in os.environ}
     code = ["sh", "-c", 'cd source && exec "$0" "$@"', settings.python, "-c", _BUILD, json.dumps([backend, path, task])]
     try:

@@ -268,6 +268,7 @@ class _Command:
             mounts=tuple((path.absolute(), _inside(name)) for name, path in ground.mounts.items()),
             tmp=self._scratch.tmp, devices=device_files(self._lease.devices),
             network=config.settings.network == "on", shm_bytes=SHM_BYTES,
+            guard=ground.python if config.isolation.between_cells else "",
             user_namespace=config.isolation.user_namespace)
 
     def _environment(self) -> dict[str, str]:

@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
@@ -111,13 +112,7 @@ class Room:
         _mount(None, scratch, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
         _bind(held[f"{self.place}/cache"], walls.cache)
         _bind(held[f"{walls.cache}/shared"], f"{walls.cache}/shared", read_only=True)
-        for device in _mounts_below("/dev", without=("/dev/shm", "/dev/pts")):
-            _close(device)  # it is the host's: as root, code could else set its mode and times
-        for number in (0, 1, 2):
-            if stat.S_ISCHR(os.fstat(number).st_mode):  # what was opened before is not closed thereby
-                silent = os.open(os.devnull, os.O_RDWR)
-                os.dup2(silent, number)
-                os.close(silent)
+        _close_devices()
         size = os.statvfs("/dev/shm")
         _tmpfs("/dev/shm", f"size={size.f_blocks * size.f_frsize},mode=1777".encode())
         os.chdir("/")  # the folder that it was in lies below one that is covered now
@@ -182,6 +177,17 @@ def _close(target: str, flags: int = 0) -> None:
     _mount(None, target, _REMOUNT | _BIND | _RDONLY | _NOSUID | kept | flags)
 
 
+def _close_devices() -> None:
+    """Have nobody set mode or times of the machine's devices, which as root code else could."""
+    for device in _mounts_below("/dev", without=("/dev/shm", "/dev/pts")):
+        _close(device)
+    for number in (0, 1, 2):
+        if stat.S_ISCHR(os.fstat(number).st_mode):  # what was opened before is not closed thereby
+            silent = os.open(os.devnull, os.O_RDWR)
+            os.dup2(silent, number)
+            os.close(silent)
+
+
 def _tmpfs(target: str, options: bytes) -> None:
     _mount("tmpfs", target, _NOSUID | _NODEV, "tmpfs", options)
 
@@ -218,5 +224,14 @@ def probe() -> None:
     Room.make(walls).enter("/experiment/cells/own", "/experiment/cells/own/inputs", b"{}")
 
 
+def become(command: list[str]) -> None:
+    """Be a command that cannot change the machine's devices, and has no capability. Raises `WallsError`, `OSError`."""
+    _check(LIBC.unshare(_NEWNS), "unshare")
+    _mount(None, "/", _REC | _PRIVATE)
+    _close_devices()
+    _drop_privileges()
+    os.execvp(command[0], command)
+
+
 if __name__ == "__main__":
-    probe()
+    become(sys.argv[1:]) if sys.argv[1:] else probe()
