@@ -326,12 +326,18 @@ def _disarm(place: int, depth: int, *, plain: bool) -> bool:
 
 
 def bytes_below(folder: Path) -> int:
-    """Bytes on disk below a folder; a file with several names counts once for each. Raises `BadFile` where folders are
-    nested too deep to be looked at."""
+    """Bytes on disk below a folder; a file with several names counts once for each. Raises `BadFile` where there are
+    too many files, or folders are nested too deep to be looked at."""
+    count = 0
+
     def inner(place: int, depth: int) -> int:
+        nonlocal count
         total = 0
         with os.scandir(place) as entries:
             for entry in entries:
+                count += 1
+                if count > ENTRIES:  # a file may be empty, and a disk has room for so many
+                    raise BadFile(f"there are more than {ENTRIES} files and folders")
                 with suppress(OSError):
                     status = entry.stat(follow_symlinks=False)
                     total += status.st_blocks * 512

@@ -226,6 +226,19 @@ def test_a_locked_folder_is_ours_again_for_an_ordinary_user() -> None:
     as_ordinary_user(work)
 
 
+def test_files_without_end_are_a_limit_though_they_are_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandbox.untrusted.ENTRIES", 20)
+    (tmp_path / "attempt").mkdir()
+    watchdog = Watchdog(os.getpid(), Limits(memory=2**62, disk=10**9, tasks=10**6), folders=(tmp_path / "attempt",),
+                        shared=tmp_path / "cache", kill_all=lambda: None)
+    for number in range(20):
+        (tmp_path / "attempt" / str(number)).touch()
+    assert bytes_below(tmp_path / "attempt") == 0
+    (tmp_path / "attempt" / "more").touch()
+    failure = watchdog.look()
+    assert failure is not None and "more than 20 files" in failure.message
+
+
 def test_folders_in_folders_without_end_are_removed_and_refused(tmp_path: Path) -> None:
     folder = tmp_path / "attempt"
     folder.mkdir()
