@@ -19,7 +19,7 @@ from typing import NamedTuple
 from record.nouns.repository import Edit
 from sandbox.errors import RepositoryError
 from sandbox.repository.git import AUTHOR, run_git
-from sandbox.repository.source import POINTER, Source, config_values, opened, root_of
+from sandbox.repository.source import POINTER, Source, config_values, linked_in, opened, root_of
 from sandbox.untrusted import BadFile, open_regular
 
 __all__ = ["LARGE", "TEXT", "Blob", "Mirror", "Taken", "changed", "git", "root_of"]
@@ -242,7 +242,8 @@ class Mirror:
         keys = set(config_values(config.read_text(errors="surrogateescape"), ".")) if config.is_file() else set[str]()
         if odd := sorted({*keys} - {f"core.{one}" for one in _OWN}):
             raise RepositoryError(f"{config} sets {odd[0]}, which this program never does: take it out")
-        if (self.folder / "objects" / "info" / "alternates").exists():
+        objects = self.folder / "objects"
+        if objects.is_symlink() or linked_in(objects) or (objects / "info" / "alternates").exists():
             raise RepositoryError(f"{self.folder} borrows objects from elsewhere, which this program never does")
         self._known = True
 

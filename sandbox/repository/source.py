@@ -174,10 +174,20 @@ def _objects(repository: Path, common: Path) -> Path:
     objects = common / "objects"
     if objects.is_symlink() or not objects.is_dir():
         raise RepositoryError(f"{repository} holds no objects of its own ({objects}): clone it, and name the clone")
-    if _read(common, "objects/info/alternates").strip():
+    if linked := linked_in(objects):
+        raise RepositoryError(f"{repository} holds objects that lie elsewhere ({linked} is a symbolic link): clone it, "
+                              "and name the clone")
+    alternates = objects / "info" / "alternates"
+    if alternates.exists() and (alternates.stat().st_size > _TEXT or _read(common, "objects/info/alternates").strip()):
         raise RepositoryError(f"{repository} borrows objects from another repository ({objects}/info/alternates): run "
                               "git repack -a -d there and remove that file, or clone it with --dissociate")
     return objects
+
+
+def linked_in(objects: Path) -> str:
+    """A link among the objects of a git directory, which git would follow; empty where there is none."""
+    paths = (os.path.join(place, name) for place, folders, names in os.walk(objects) for name in (*folders, *names))
+    return next(filter(os.path.islink, paths), "")
 
 
 def _head(repository: Path, own: Path, common: Path) -> str:

@@ -117,6 +117,19 @@ def borrowed(code: Path, private: Path) -> None:
     (code / ".git" / "objects" / "info" / "alternates").write_text(f"{private / '.git' / 'objects'}\n")
 
 
+def borrowed_by_a_link(code: Path, private: Path) -> None:
+    (code / ".git" / "objects" / "info").mkdir(exist_ok=True)
+    (code / ".git" / "borrowed").write_text(f"{private / '.git' / 'objects'}\n")
+    (code / ".git" / "objects" / "info" / "alternates").symlink_to("../../borrowed")
+
+
+def one_linked_object(code: Path, private: Path) -> None:
+    commit = git(private, "rev-parse", "HEAD").strip()
+    (code / ".git" / "objects" / commit[:2]).mkdir(exist_ok=True)
+    (code / ".git" / "objects" / commit[:2] / commit[2:]).symlink_to(
+        private / ".git" / "objects" / commit[:2] / commit[2:])
+
+
 def linked_objects(code: Path, private: Path) -> None:
     shutil.rmtree(code / ".git" / "objects")
     (code / ".git" / "objects").symlink_to(private / ".git" / "objects")
@@ -125,7 +138,8 @@ def linked_objects(code: Path, private: Path) -> None:
 @pytest.mark.parametrize(("plant", "words"), [
     (file_of_git, "does not name this folder back"), (link_of_git, "is a symbolic link"),
     (false_worktree, "does not name this folder back"), (borrowed, "borrows objects from another repository"),
-    (linked_objects, "holds no objects of its own")])
+    (linked_objects, "holds no objects of its own"), (borrowed_by_a_link, "objects that lie elsewhere"),
+    (one_linked_object, "objects that lie elsewhere")])
 def test_what_lies_outside_a_repository_is_refused(
     plant: Callable[[Path, Path], None], words: str, tmp_path: Path,
 ) -> None:
