@@ -210,7 +210,7 @@ def _cells(text: str) -> str:
         sources = ("".join(one["source"]) for one in cells if one["cell_type"] == "code")
         return "\n\n".join("\n".join(line for line in source.splitlines() if not line.startswith(("%", "!")))
             for source in sources)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ""
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
 import tempfile
 from collections.abc import Generator, Iterator
@@ -163,8 +164,8 @@ class _LatexFiles:
         if depth <= 8 and len(self.texts) <= MOST_FILES and sum(map(len, self.texts)) <= MOST_CHARACTERS:
             for candidate in (name, f"{name}.tex"):
                 with contextlib.suppress(OSError, ValueError):  # a name that no file can have
-                    path = (self.folder / candidate).resolve()
-                    if path.is_relative_to(self.folder.resolve()) and path.is_file():
+                    path = Path(os.path.realpath(self.folder / candidate))
+                    if path.is_relative_to(os.path.realpath(self.folder)) and path.is_file():
                         with open(path, encoding="utf-8", errors="replace") as file:
                             return self.expanded(file.read(MOST_CHARACTERS), depth + 1)
         self.missing.append(name)

@@ -40,8 +40,8 @@ def pack(
                 continue
             place, inner = root, name
             if stat.S_ISLNK(status.st_mode):
-                path = (root / name).resolve()
-                if any(path.is_relative_to(one) for one in follow):
+                path = Path(os.path.realpath(root / name))  # of links in a circle too
+                if any(path.is_relative_to(one) for one in follow) and path.is_file():
                     place, inner, status = path.parent, path.name, path.stat()
             info = _about(name, root / name, status, shift)
             if info is None:

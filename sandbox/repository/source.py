@@ -160,12 +160,13 @@ def _found(repository: Path, *, bare: bool) -> tuple[Path, Path, Path]:
 def _linked(root: Path, dot: Path) -> tuple[Path, Path]:
     """The git directory that a file `.git` names, where that names this folder back, and the repository's own."""
     told = _read(root, ".git")
-    own = (root / told.removeprefix("gitdir:").strip()).resolve()
+    own = Path(os.path.realpath(root / told.removeprefix("gitdir:").strip()))
     common = own.parent.parent
-    if own.parent.name == "worktrees" and own.is_dir() and (own / _read(own, "gitdir").strip()).resolve() == dot:
+    if own.parent.name == "worktrees" and own.is_dir() and Path(
+            os.path.realpath(own / _read(own, "gitdir").strip())) == dot:
         return own, common
     place = config_values(_read(own, "config"), r"^core\.worktree$").get("core.worktree", "") if own.is_dir() else ""
-    if place and (own / place).resolve() == root:  # of a submodule
+    if place and Path(os.path.realpath(own / place)) == root:  # of a submodule
         return own, own
     raise RepositoryError(f"{dot} names a repository that does not name this folder back: clone it, and name the clone")
 

@@ -287,6 +287,9 @@ async def test_latex_is_read_with_its_files_and_without_what_is_not_printed(tmp_
 
 
 async def test_latex_that_includes_itself_comes_to_an_end(tmp_path: Path) -> None:
+    (tmp_path / "round.tex").symlink_to("round.tex")
+    round_about = await read(tmp_path, "paper.tex", f"\\begin{{document}}{BODY}\\input{{round}}")
+    assert "'round'" in " ".join(question(round_about, RUBRIC).left_out)
     paper = await read(tmp_path, "paper.tex", f"\\begin{{document}}{BODY}\\input{{paper}}\\input{{paper}}")
     assert 0 < paper.text.count(QUOTE) <= 400 and paper.missing == ("paper",)
 

@@ -295,6 +295,14 @@ def test_a_parcel_puts_nothing_outside_and_no_more_than_is_allowed(tmp_path: Pat
     assert tree(victim) == before
 
 
+def test_links_in_a_circle_travel_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "a").symlink_to("a")
+    pack(tmp_path / "left", tmp_path / "parcel", most=10, follow=(tmp_path,))
+    unpack(tmp_path / "parcel", tmp_path / "to")
+    assert os.readlink(tmp_path / "to" / "a") == "a"
+
+
 def test_a_file_is_of_a_run_by_the_clock_of_its_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever ours shows: a server may be seconds behind it, or ahead."""
     monkeypatch.setattr("time.time", lambda: 4e9)
