@@ -243,7 +243,7 @@ class _Cell:
             while b"\n" in process.said:
                 line, _, process.said = process.said.partition(b"\n")
                 self._answer(process, json.loads(line))
-        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        except (OSError, ValueError, TypeError, ArithmeticError, AttributeError, RecursionError):
             return False
         return bool(piece) and len(process.said) < _LINE
 
