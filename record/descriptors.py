@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_RIGHTS_OF_NEW = "system.posix_acl_default"
+"""What a folder says of the rights to files that are made in it, those of its owner too."""
 _PASSES = 100_000
 """Levels of folders that are removed before we give up: somebody goes on making them."""
 
@@ -36,7 +38,9 @@ def open_folder(name: str | Path, place: int | None = None, *, unlock: bool = Fa
 
 
 def unlock_folder(folder: int) -> None:
-    """Let its owner read and change a folder that is open."""
+    """Let its owner read and change a folder that is open, and whatever is made in it from now on."""
+    with suppress(OSError):  # it has none
+        os.removexattr(folder, _RIGHTS_OF_NEW)
     mode = stat.S_IMODE(os.fstat(folder).st_mode)
     if mode & stat.S_IRWXU != stat.S_IRWXU:
         with suppress(PermissionError):  # it is somebody else's

@@ -385,6 +385,8 @@ def new_file(place: int, name: str) -> Generator[BufferedWriter]:
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666,
                                dir_fd=place), "wb") as file:
+            if (mode := stat.S_IMODE(os.fstat(file.fileno()).st_mode)) & 0o600 != 0o600:  # so the folder would have it
+                os.fchmod(file.fileno(), mode | 0o600)
             yield file
         if stat.S_ISDIR(_mode(name, place)):
             remove_at(name, place)

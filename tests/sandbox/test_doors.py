@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import stat
+import struct
 import sys
 import tarfile
 import tempfile
@@ -222,6 +223,27 @@ def test_a_locked_folder_is_ours_again_for_an_ordinary_user() -> None:
         remove_tree(around / ".attempt1.part")
         assert not list(around.iterdir())
         around.rmdir()
+
+    as_ordinary_user(work)
+
+
+def test_what_we_write_is_ours_to_read_whatever_a_folder_says_of_new_files() -> None:
+    def work(around: Path) -> None:
+        folder = around / "attempt"
+        (folder / "inner").mkdir(parents=True)
+        nobody = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", who, 0, 2**32 - 1) for who in (1, 4, 0x20))
+        for one in (folder, folder / "inner"):
+            try:
+                os.setxattr(one, "system.posix_acl_default", nobody)
+            except OSError:  # no such rights on this file system
+                return
+        write_whole(folder, "before", "x")
+        disarm(folder)
+        make_folder(folder, "inner/new")
+        for name in ("after", "inner/new/x"):
+            write_whole(folder, name, "x")
+        assert {read_lines(folder, name, 9)[0] for name in ("before", "after", "inner/new/x")} == {b"x"}
+        remove_tree(around)
 
     as_ordinary_user(work)
 
