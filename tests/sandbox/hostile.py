@@ -140,6 +140,7 @@ def look():
     say("attributes", attributes)
     say("processes", lambda: len([pid for pid in os.listdir("/proc") if pid.isdigit()]))
     say("abstract", lambda: socket.socket(socket.AF_UNIX).connect(chr(0) + "left"))
+    say("locks", lambda: [name for name in os.listdir(os.environ["XDG_CACHE_HOME"] + "/shared") if "lock" in name])
     say("set", lambda: settings() == lab.shared("settings", settings))
 
 def run(cell):

@@ -90,6 +90,7 @@ def test_a_later_cell_finds_nothing_of_an_earlier_one(said: dict[str, list[str]]
     assert facts(said[arm], "places", "memory", "segment", "abstract", "set", "processes", "attributes") == {
         "places": "[]", "memory": "[False, False]", "segment": "ENOENT", "abstract": "ECONNREFUSED",
         "set": "True", "processes": "3", "attributes": "[]"}
+    assert facts(said[arm], "locks") == {"locks": "[]"}
     found = facts(said[arm], "key", "kept key")
     assert len(found) == 2 and set(found.values()) <= {"ENOKEY", "ENOSYS", "EACCES", "EOPNOTSUPP"}
 

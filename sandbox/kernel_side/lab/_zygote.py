@@ -266,8 +266,10 @@ class _Cell:
         if len(self._building) >= _NESTED:
             return {"failed": f"more than {_NESTED} shared values need one another"}
         place = _shared.place_of(self._job, digest)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with open(place.with_suffix(".lock"), "w") as lock:
+        locks = place.parent.with_name("locks")  # where no cell sees them, which could hold them
+        for folder in (place.parent, locks):
+            folder.mkdir(parents=True, exist_ok=True)
+        with open(locks / place.name, "w") as lock:
             while not _try(lambda: fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)):  # dies with its process
                 time.sleep(0.02)
                 if self._over is not None:
