@@ -97,6 +97,8 @@ class Execution:
     """Whether its kernel can run nothing more."""
     first: bool = False
     """Whether its kernel had ended no cell before."""
+    peak_alone: int = 0
+    """Bytes that its process once took at most beyond those of its kernel; 0 where it did not come to its end."""
     training: Training | None = None
     """What a cell's process counted, if it came to its end."""
     asked: Session | None = None
@@ -149,7 +151,8 @@ class _Running:
             await asyncio.gather(reply, death, listener, stopped, return_exceptions=True)
             if self._script.live is None:
                 self._live.close()
-        return Execution(seconds, failure, self._transcript, over=over, training=answer.get("training"))
+        return Execution(seconds, failure, self._transcript, over=over, training=answer.get("training"),
+                         peak_alone=answer.get("peak", 0))
 
     def _write_job(self, limit: float) -> None:
         script, settings, gpus = self._script, self._kernel.config.settings, self._kernel.options.gpus
@@ -212,8 +215,8 @@ def _of_zygote(answer: dict[str, Any]) -> dict[str, Any]:
         told: dict[str, Any] = json.loads(ast.literal_eval(
             answer["user_expressions"]["ran"]["data"]["text/plain"]))
         counted: dict[str, Any] = told.get("training") or {}
-        answer = {"status": told["status"], "killed": bool(told["killed"]), "over": bool(told["over"]), "traceback": [
-            str(line) for line in told.get("traceback", ())], "training": (
+        answer = {"status": told["status"], "killed": bool(told["killed"]), "over": bool(told["over"]), "peak": int(
+            told.get("peak", 0)), "traceback": [str(line) for line in told.get("traceback", ())], "training": (
                 Training.model_validate(counted) if any(counted.values()) else None)}
         match told["status"]:
             case "ok":

@@ -4,7 +4,8 @@ What the code writes is read as untrusted: no look blocks the event loop, follow
 first `LOOK` bytes and `POINTS` values. Lines that are none of `lab.log`'s, or are half written, count for nothing.
 
 Memory of the host is that of the kernel and all that it started, pages which several processes share counted once where
-the system tells (else in each). A peak between two looks is missed, except of a single process: that the system keeps.
+the system tells (else in each). A peak between two looks is missed, except of a single process: that the system keeps,
+and of what runs the program its zygote tells at its end (`lab._zygote`).
 Memory of a GPU is what its driver lists for these processes. Where the driver does not know them (in most containers)
 and the GPU was leased alone, it is how far its free memory fell, neighbours' use included; else it stays unknown.
 """
@@ -133,6 +134,8 @@ class Usage:
     """Peaks in bytes so far. `gpu` is None where it is unknown, or none is leased."""
 
     host: int = 0
+    now: int = 0
+    """Of the host, at the last look."""
     gpu: int | None = None
     processes: set[int] = field(default_factory=set[int])
     """Every process that was seen."""
@@ -167,6 +170,7 @@ class Meter:
         if len(processes) > 1:  # else its peak says more
             parts = {process: proportional_bytes(process) for process in processes}
             now = sum(_own(process, "VmRSS") if part is None else part for process, part in parts.items())
+        usage.now = now
         usage.host = max(usage.host, now, *(_own(process, "VmHWM") for process in processes))
         if self._nvml is not None and lease.devices:
             with suppress(GpuError):

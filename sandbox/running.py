@@ -168,7 +168,8 @@ class Runner:
                 execution = Execution(time.monotonic() - began, failure_of(error), Transcript(1000))
         if asked is not None and asked.fatal is not None:
             raise asked.fatal
-        return replace(execution, peak_host_bytes=usage.host or None, peak_gpu_bytes=usage.gpu, asked=asked)
+        host = max(usage.host, usage.now + execution.peak_alone if execution.peak_alone else 0)
+        return replace(execution, peak_host_bytes=host or None, peak_gpu_bytes=usage.gpu, asked=asked)
 
     def limits(self, memory_gb: float | None, *, alone: bool) -> Limits:
         """Of one experiment that declared to need so much; `alone` on the machine, it has all that is there."""

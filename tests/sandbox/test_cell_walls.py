@@ -184,3 +184,41 @@ async def test_what_a_cell_keeps_in_memory_and_on_disk_counts(store: Store, tmp_
     assert {name: became for name, (became, _) in found.items()} == {
         "full@a": "failedmemory:", "full@b": "failedmemory:", "crowded@a": "failedother: ",
         "crowded@b": "failedother: ", "x@a": "measured", "x@b": "measured"}
+
+
+DRAWS = """
+import logging
+logging.basicConfig(level=logging.INFO)
+import matplotlib.pyplot as plt
+import lab
+
+def run(cell):
+    plt.plot([1, 2])
+    plt.savefig("drawn.png")
+    lab.result("kernel", 1)
+
+lab.measure(run)
+"""
+
+
+@pytest.mark.parametrize("as_cells", [True, False])
+async def test_fonts_are_listed_once_for_all_cells_and_kernels(
+    store: Store, tmp_path: Path, as_cells: bool,
+) -> None:
+    settings = SandboxSettings(grace=0.5, isolation="required", pool=0)
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
+    executor._pool.why_off = "nothing is imported ahead"  # pyright: ignore[reportPrivateUsage]
+    cells = tuple(Cell(dataset="digits", arm=arm) for arm in "ab") if as_cells else ()
+    code = DRAWS if as_cells else DRAWS.partition("def run")[0] + "plt.plot([1, 2])\nplt.savefig('drawn.png')\n"
+    said = ""
+    try:
+        for number in range(2):
+            outcome = await executor.run(Job(
+                name="draws", folder=tmp_path / str(number), source={"experiment.py": code}, cells=cells,
+                datasets=("digits",), timeout=60.0))
+            assert outcome.failure is None or outcome.failure.kind == "no measurement", outcome.failure
+            said += outcome.stdout_tail
+    finally:
+        await executor.close()
+    assert "generated new fontManager" not in said
+    assert len(list((tmp_path / "cache" / "matplotlib").glob("fontlist*.json"))) == 1

@@ -257,6 +257,7 @@ def _leave(end: dict[str, Any]) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         _send(_Process.talk, {"end": {**end, "training": _training.seen()}})
+        receive(_Process.talk)  # until it was looked at what this process took
     finally:
         os._exit(0)
 

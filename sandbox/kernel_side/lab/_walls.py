@@ -75,7 +75,8 @@ class Room:
             os.makedirs(f"{place}/{name}")
         os.makedirs(f"{walls.cache}/shared", exist_ok=True)
         with suppress(OSError):
-            shutil.copytree(f"{walls.cache}/matplotlib", f"{place}/cache/matplotlib")
+            shutil.copytree(f"{walls.cache}/matplotlib", f"{place}/cache/matplotlib",
+                            ignore=shutil.ignore_patterns("*-lock"))
         return cls(walls, place)
 
     def remove(self) -> None:

@@ -34,7 +34,7 @@ from typing import Any, NoReturn
 
 from lab import _child, _job, _shared, _walls
 from lab._job import JobFile
-from lab._walls import Room, Walls
+from lab._walls import LIBC, Room, Walls
 
 _PDEATHSIG, _SUBREAPER = 1, 36
 _POLL = 0.25
@@ -52,7 +52,7 @@ _NESTED = 20
 def serve(number: int) -> NoReturn:
     """Import ahead, and then run what the kernel asks for over a socket, until that is closed."""
     for option, value in ((_PDEATHSIG, signal.SIGKILL), (_SUBREAPER, 1)):  # what loses its parents becomes our child
-        _walls.LIBC.prctl(option, value, 0, 0, 0)
+        LIBC.prctl(option, value, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel = socket.socket(fileno=number)
     modules = [module for module in os.environ.pop("LAB_MODULES").split(",") if module]
@@ -160,13 +160,16 @@ class _Cell:
         self._building: set[str] = set()
         self._over: float | None = None
         self._killed = False
+        self._peak = 0
 
     def run(self) -> dict[str, Any]:
         try:
+            if self._walls is not None:
+                _list_fonts(self._walls, self._job.folder)
             end = self._lived(self._job)
         finally:
             _end_all()
-        return {**end, "killed": self._killed}
+        return {**end, "killed": self._killed, "peak": self._peak}
 
     # --- children ---------------------------------------------------------------------------------------------------
 
@@ -243,18 +246,24 @@ class _Cell:
             while b"\n" in process.said:
                 line, _, process.said = process.said.partition(b"\n")
                 self._answer(process, json.loads(line))
+            if piece and len(process.said) < _LINE:
+                return True
         except (OSError, ValueError, TypeError, ArithmeticError, AttributeError, RecursionError):
-            return False
-        return bool(piece) and len(process.said) < _LINE
+            pass
+        _try(lambda: process.talk.shutdown(socket.SHUT_RDWR))  # so that it waits for no answer
+        return False
 
     def _answer(self, process: _Process, message: dict[str, Any]) -> None:
         if "end" in message:
-            process.end = _plain(message["end"])
+            self._peak = max(self._peak, _taken_at_most(process.pid))
+            process.end, answer = _plain(message["end"]), b"\n"
         elif isinstance(digest := message.get("shared"), str) and re.fullmatch(r"[0-9a-f]{40}", digest):
             answer = json.dumps(self._build(digest)).encode() + b"\n"
-            process.talk.setblocking(False)  # it may have been killed meanwhile, or not listen
-            _try(lambda: process.talk.sendall(answer))
-            process.talk.setblocking(True)
+        else:
+            return
+        process.talk.setblocking(False)  # it may have been killed meanwhile, or not listen
+        _try(lambda: process.talk.sendall(answer))
+        process.talk.setblocking(True)
 
     # --- shared values ------------------------------------------------------------------------------------------------
 
@@ -357,6 +366,38 @@ def _files_of(folder: Path) -> dict[str, bytes]:
     """The files of a cell's folder before its code runs, but for its inputs."""
     names = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     return {str(name): (folder / name).read_bytes() for name in names if name.parts[0] not in ("inputs", "checkpoints")}
+
+
+def _list_fonts(walls: Walls, folder: Path) -> None:
+    """Have matplotlib's list of fonts made in the common cache, for a program that names it, where it is not there yet.
+
+    A process of ours makes it, since the caches of cells end with them.
+    """
+    if os.path.exists(f"{walls.cache}/matplotlib") or not any(
+            b"matplotlib" in text for name, text in _files_of(folder).items() if name.endswith(".py")):
+        return
+    if (pid := os.fork()) == 0:
+        try:
+            LIBC.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            os.chdir("/")  # no settings are read that lie beside the program
+            importlib.import_module("matplotlib.font_manager")
+        finally:
+            os._exit(0)
+    _try(lambda: os.waitpid(pid, 0))
+
+
+def _taken_at_most(pid: int) -> int:
+    """The bytes that a child once held at most beyond what it has of this process, those of files left out: looks from
+    outside miss what is freed between two of them. None once it is gone."""
+    sizes: list[dict[str, int]] = []
+    for one in (pid, os.getpid()):
+        with suppress(OSError), open(f"/proc/{one}/status", encoding="utf-8", errors="replace") as file:
+            fields = re.findall(r"^(\w+):\s+(\d+) kB", file.read(), re.MULTILINE)
+            sizes.append({name: int(size) * 1024 for name, size in fields})
+    if len(sizes) < 2 or "VmHWM" not in sizes[0]:
+        return 0
+    return max(0, sizes[0]["VmHWM"] - sizes[0]["RssFile"] - sizes[1]["RssAnon"])
 
 
 def _readable(one: socket.socket) -> bool:
