@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +77,32 @@ async def bench(store: Store, tmp_path: Path) -> AsyncIterator[Bench]:
     executor = LocalExecutor(2, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache)
     yield Bench(executor, tmp_path / "job")
     await executor.close()
+
+
+OTHER = 1234
+"""The number of an ordinary user, who need not have a name."""
+
+
+@contextmanager
+def ran_by(module: str, *words: str, ordinary: bool = False, timeout: float = 300.0) -> Generator[str]:
+    """What a module prints that works in a folder of its own, its first word, as we or as an ordinary user would."""
+    place, root = Path(tempfile.mkdtemp(prefix="ran-", dir="/tmp")), Path(__file__).resolve().parents[2]
+    before: list[str] = []
+    if ordinary:
+        before = ["setpriv", "--reuid", str(OTHER), "--regid", str(OTHER), "--clear-groups", "env", f"HOME={place}"]
+        if os.geteuid() != 0 or shutil.which("setpriv") is None:
+            pytest.skip("we are one, or cannot become one")
+        os.chown(place, OTHER, OTHER)
+        if subprocess.run([*before, sys.executable, "-c", "import agent"], cwd=root, check=False,
+                          capture_output=True).returncode:
+            pytest.skip("another user cannot reach this interpreter")
+    try:
+        ran = subprocess.run([*before, sys.executable, "-m", module, str(place), *words], cwd=root,
+                             capture_output=True, text=True, check=False, timeout=timeout)
+        assert ran.returncode == 0, ran.stderr[-3000:]
+        yield ran.stdout
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def gone(pid: int, within: float = 3.0) -> bool:

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
@@ -20,12 +15,8 @@ from sandbox.executor import LocalExecutor
 from sandbox.isolation import probe
 from sandbox.job import Job
 from sandbox.settings import SandboxSettings
-from tests.sandbox.conftest import SETTINGS, Store, eventually
+from tests.sandbox.conftest import SETTINGS, Store, eventually, ran_by
 from tests.sandbox.hostile import ARMS, LEFT_RUNNING
-
-ROOT = Path(__file__).resolve().parents[2]
-OTHER = 1234
-"""The number of an ordinary user, who need not have a name."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(
     not probe.probed().between_cells, reason=f"no walls between cells here: {probe.probed().why}")]
@@ -34,21 +25,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(
 @pytest.fixture(scope="module", params=["as we are", pytest.param("an ordinary user", marks=pytest.mark.bench)])
 def said(request: pytest.FixtureRequest) -> Generator[dict[str, list[str]]]:
     """What came of each cell, and what it said."""
-    place = Path(tempfile.mkdtemp(prefix="hostile-", dir="/tmp"))
-    before: list[str] = []
-    if request.param == "an ordinary user":
-        before = ["setpriv", "--reuid", str(OTHER), "--regid", str(OTHER), "--clear-groups", "env", f"HOME={place}"]
-        if os.geteuid() != 0 or shutil.which("setpriv") is None:
-            pytest.skip("we are one, or cannot become one")
-        os.chown(place, OTHER, OTHER)
-        if subprocess.run([*before, sys.executable, "-c", "import agent"], cwd=ROOT, check=False,
-                          capture_output=True).returncode:
-            pytest.skip("another user cannot reach this interpreter")
-    ran = subprocess.run([*before, sys.executable, "-m", "tests.sandbox.hostile", str(place), "required"], cwd=ROOT,
-                         capture_output=True, text=True, check=False, timeout=300)
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    yield json.loads(ran.stdout)
-    shutil.rmtree(place, ignore_errors=True)
+    with ran_by("tests.sandbox.hostile", "required", ordinary=request.param == "an ordinary user") as text:
+        yield json.loads(text)
 
 
 def facts(lines: list[str], *names: str) -> dict[str, str]:

@@ -68,16 +68,10 @@ from sandbox.untrusted import (
 from sandbox.workspace import copy_arm, prepare_workspace, rescue_checkpoints
 from stages.nodes.canvas import Canvas
 from tests.sandbox.conftest import SETTINGS, Store
+from tests.sandbox.hostile_mix import FOLDER_ACTS, tree
 
 LINE = json.dumps({"file": "0" * 20 + ".npz", "dataset": "digits", "split": "test", "condition": "m",
                    "kind": "predictions"})
-
-
-def tree(folder: Path) -> dict[str, tuple[int, float, bytes]]:
-    """Mode, time and content of all that lies below a folder, and of itself."""
-    found = {"": folder} | {str(path.relative_to(folder)): path for path in folder.rglob("*")}
-    return {name: (path.lstat().st_mode, path.lstat().st_mtime,
-                   path.read_bytes() if path.is_file() else b"") for name, path in found.items()}
 
 
 @pytest.fixture
@@ -469,33 +463,16 @@ def test_links_pipes_and_what_is_hidden_are_not_sealed(store: Store, tmp_path: P
 
 # --- real cells -------------------------------------------------------------------------------------------------------
 
-HOSTILE = """
-import lab, numpy as np, os, shutil
+HOSTILE = FOLDER_ACTS + """
+import lab, numpy as np
 def run(cell):
     data, here = lab.data(cell.dataset), os.getcwd()
     lab.submit(split="validation", predictions=np.zeros(len(data.validation.x), int))
-    if cell.arm == "renames":
-        os.rename(here, here + ".away")
-    if cell.arm == "links":
-        os.rename(here, here + ".away")
-        os.symlink(VICTIM, here)
-    if cell.arm == "replaces":
-        shutil.rmtree(here)
-        open(here, "w").write("no folder")
-    if cell.arm == "removes":
-        shutil.rmtree(here)
-    if cell.arm == "locks":
-        os.chmod(here, 0)
-    if cell.arm == "links above":
-        os.rename(os.path.dirname(here), os.path.dirname(here) + ".away")
-        os.symlink(VICTIM, os.path.dirname(here))
-    if cell.arm == "nests":
-        for _ in range(300):
-            os.mkdir("d")
-            os.chdir("d")
+    if cell.arm in FOLDER_ACTS:
+        FOLDER_ACTS[cell.arm](here)
 lab.measure(run)
 """
-ARMS = ("honest", "renames", "links", "replaces", "removes", "locks", "links above", "nests", "last")
+ARMS = ("honest", "renames", "links", "replaces", "removes", "locks", "links_above", "nests", "last")
 
 
 @pytest.mark.slow
@@ -529,8 +506,8 @@ def test_a_folder_that_code_did_away_with_is_that_cells_failure(
     lines = {line.cell.arm: line for line in outcome.cells}
     walls = isolation == "auto" and probed().between_cells  # then what lies above its folder is its own
     assert {arm for arm, line in lines.items() if line.outcome == "measured"} == {
-        "honest", "locks", "last", *(["links above"] if walls else [])}
-    for arm in ("renames", "links", "replaces", "removes", *([] if walls else ["links above"])):
+        "honest", "locks", "last", *(["links_above"] if walls else [])}
+    for arm in ("renames", "links", "replaces", "removes", *([] if walls else ["links_above"])):
         assert lines[arm].why.startswith("other: OSError: [Errno " if walls else (
             "other: it renamed, replaced or removed the folder that it worked in: leave that where it is")), arm
     assert "nested more than" in lines["nests"].why
