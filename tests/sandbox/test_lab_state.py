@@ -122,11 +122,13 @@ def test_a_shared_value_is_built_once_for_a_key_and_a_text(folder: Path) -> None
         return (folder / "built").read_text().split()
 
     def one() -> dict[str, Any]:
-        (folder / "built").open("a").write("one ")
+        with (folder / "built").open("a") as file:
+            file.write("one ")
         return {"drawn": np.random.rand(3), "mean": np.arange(4.0).reshape(2, 2).T, "words": ("a", 10)}
 
     def other() -> int:
-        (folder / "built").open("a").write("other ")
+        with (folder / "built").open("a") as file:
+            file.write("other ")
         return 20
 
     np.random.seed(5)

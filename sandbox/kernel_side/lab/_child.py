@@ -38,6 +38,8 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 class _Process:
     """What this process is; set once, after the fork."""
 
+    forked = 0
+    """The number of the process that the zygote forked."""
     pid = 0
     """Of the process that runs a cell; its own children ask nobody."""
     talk: socket.socket
@@ -203,7 +205,8 @@ def _settle(current: JobFile, talk: socket.socket, outputs: tuple[int, int], bui
                                 write_through=True)
         setattr(sys, name, text)
         setattr(sys, f"__{name}__", text)
-    _Process.pid = os.getpid() if current.cell is not None else 0
+    _Process.forked = os.getpid()
+    _Process.pid = _Process.forked if current.cell is not None else 0
     _Process.talk, _Process.building, _Process.outputs = talk, building, outputs
 
 
@@ -256,8 +259,9 @@ def _leave(end: dict[str, Any]) -> NoReturn:
                 file.flush()
         sys.stdout.flush()
         sys.stderr.flush()
-        _send(_Process.talk, {"end": {**end, "training": _training.seen()}})
-        receive(_Process.talk)  # until it was looked at what this process took
+        if os.getpid() == _Process.forked:  # else it is a child of the program that came to the end of it
+            _send(_Process.talk, {"end": {**end, "training": _training.seen()}})
+            receive(_Process.talk)  # the zygote looks at what this process took, and kills it
     finally:
         os._exit(0)
 

@@ -256,14 +256,13 @@ class _Cell:
     def _answer(self, process: _Process, message: dict[str, Any]) -> None:
         if "end" in message:
             self._peak = max(self._peak, _taken_at_most(process.pid))
-            process.end, answer = _plain(message["end"]), b"\n"
+            process.end = _plain(message["end"])
+            self._signal(process, signal.SIGKILL)  # with its group, or what notices its end may still say something
         elif isinstance(digest := message.get("shared"), str) and re.fullmatch(r"[0-9a-f]{40}", digest):
             answer = json.dumps(self._build(digest)).encode() + b"\n"
-        else:
-            return
-        process.talk.setblocking(False)  # it may have been killed meanwhile, or not listen
-        _try(lambda: process.talk.sendall(answer))
-        process.talk.setblocking(True)
+            process.talk.setblocking(False)  # it may have been killed meanwhile, or not listen
+            _try(lambda: process.talk.sendall(answer))
+            process.talk.setblocking(True)
 
     # --- shared values ------------------------------------------------------------------------------------------------
 
