@@ -146,6 +146,7 @@ def _fields_of(cell: Cell) -> dict[str, object]:
 def prepare(crash_log: int) -> None:
     """What is made ready before the first fork."""
     _Process.crash_log = crash_log
+    importlib.import_module("numpy.random")  # which numpy imports when it is first used: every cell is seeded
     from IPython.core import ultratb
 
     try:

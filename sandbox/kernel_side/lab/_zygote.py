@@ -62,6 +62,7 @@ def serve(number: int) -> NoReturn:
     crash_log = os.dup(2)
     faulthandler.enable(crash_log, all_threads=False)
     _child.prepare(crash_log)
+    gc.freeze()  # neither collections nor the flush of open files look at what is there to stay
     kernel.sendall(b"\n")
     walls, common = Walls.of_kernel(), _Common()
     while True:
@@ -94,7 +95,6 @@ def _import_ahead(modules: list[str]) -> str:
         output.append(f"{type(error).__name__}: {error}")
     for stream in (sys.stdout, sys.stderr):
         del stream.write
-    gc.freeze()  # neither collections nor the flush of open files look at what is there to stay
     with open(os.path.join(os.environ["TMPDIR"], "loaded"), "w", encoding="utf-8") as file:
         file.write(" ".join(sorted({name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names)))
     return "".join(output)
