@@ -24,7 +24,7 @@ from tests.faults.served import SMALL, studying
 from tests.models.openai_server import OpenAIServer
 from tests.stages.celled_study import celled_model
 
-KILLS, A_RUN, IN_TUNING = 50, 25, 20
+KILLS, A_RUN, IN_TUNING = 60, 20, 20
 """How many kills in all, in one run at most (each is then taken to its end), and where all are inside of tuning."""
 WITHIN = 1.0
 """A process is killed within as many times as long after it began a cell as the whole run takes for one, on average."""

@@ -2,8 +2,8 @@
 
 And the small study over HTTP, killed right after the first event of each kind, and five times at random moments.
 
-And a study of cells, killed fifty times at random moments amid its cells, and twenty times while it is tuned
-(`benchmarks.cell_kills`).
+And a study of cells, killed twenty times in each of three runs at random moments amid its cells, and twenty times while
+it is tuned (`benchmarks.cell_kills`).
 
     python -m benchmarks.durability [--out FILE] [--runs DIR] [--small | --cells | --tuning]
 

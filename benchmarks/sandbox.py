@@ -183,7 +183,7 @@ async def cell_costs(place: Path, mode: Mode) -> dict[str, float]:
 
 
 def against(checkout: Path, rounds: int) -> dict[str, object]:
-    """Medians of `cell_costs` there and here, by mode, of as many rounds; their ratios; and who ran it."""
+    """Medians of `cell_costs` there and here, by mode, of as many rounds, and the least; ratios of both; who ran it."""
     roots = {"before": checkout.absolute(), "after": Path(__file__).resolve().parents[1]}
     found: dict[str, dict[Mode, list[dict[str, float]]]] = {words: {mode: [] for mode in MODES} for words in roots}
     for number in range(rounds + 1):
@@ -193,11 +193,14 @@ def against(checkout: Path, rounds: int) -> dict[str, object]:
             for mode, costs in json.loads(ran.stdout).items():
                 if number:  # the first fills caches
                     found[words][mode].append(costs)
-    medians = {words: {mode: {key: median(one[key] for one in many) for key in many[0]} for mode, many in of.items()}
-               for words, of in found.items()}
-    ratios = {mode: {key: one / medians["before"][mode][key] for key, one in medians["after"][mode].items()}
-              for mode in MODES}
-    return {"rounds": rounds, "root": os.geteuid() == 0, "medians": medians, "after_to_before": ratios}
+    report: dict[str, object] = {"rounds": rounds, "root": os.geteuid() == 0, "load": os.getloadavg()[0]}
+    for name, of in (("median", median), ("least", min)):
+        costs = {words: {mode: {key: of(one[key] for one in many) for key in many[0]} for mode, many in by.items()}
+                 for words, by in found.items()}
+        report[name] = costs | {"after_to_before": {
+            mode: {key: one / costs["before"][mode][key] for key, one in costs["after"][mode].items()}
+            for mode in MODES}}
+    return report
 
 
 async def costs_here() -> dict[Mode, dict[str, float]]:

@@ -34,7 +34,8 @@ PARTS = 2
 """Cells of unknown duration that run at once, at most, for each arm and dataset of which nothing is known: more of them
 would leave each a smaller limit."""
 DEATHS = 3
-"""Kernels that die in a row, each in its first cell, after which no further one is started."""
+"""Kernels that die in a row, each in its first cell, after which no further one is started. Those of second tries
+do not count: such a cell has its own way of ending a kernel."""
 BAD_LUCK: tuple[ErrorClass, ...] = ("timeout", "memory", "died", "diverged", "budget")
 """Failures of a cell that say nothing against the code of the others."""
 
@@ -238,7 +239,7 @@ class Schedule:
     def ended(self, cell: Cell, ran: Ran, folder: Path, *, alone: bool) -> None:
         """An execution of a cell ended; what it left lies in `folder` now."""
         self.running.pop(cell, None)
-        failure = ran.outcome.failure
+        failure, again = ran.outcome.failure, cell in self._again
         self.spent += ran.outcome.seconds
         self.outcomes[cell], self.places[cell] = ran.outcome, folder
         if failure is None or failure.kind == "timeout":
@@ -248,14 +249,14 @@ class Schedule:
             self.folders[cell] = folder
         elif failure.kind == "memory" and not alone:
             self.apart.append(cell)
-        elif failure.kind == "died" and ran.kernel_died and cell not in self._again:
+        elif failure.kind == "died" and ran.kernel_died and not again:
             self._again.add(cell)
             self.waiting.append(cell)
         elif failure.kind == "hopeless":
             self._over = f"the job was ended as hopeless with {cell}"
         elif failure.kind == "budget":
             self._over = failure.message
-        died = ran.kernel_died and ran.first and failure is not None and failure.kind == "died"
+        died = ran.kernel_died and ran.first and not again and failure is not None and failure.kind == "died"
         self._deaths = self._deaths + 1 if died else 0 if not ran.kernel_died else self._deaths
         if self._deaths == DEATHS:
             self._over = f"{DEATHS} kernels in a row died before a cell of theirs had ended"

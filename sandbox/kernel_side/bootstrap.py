@@ -12,6 +12,7 @@ The host kills an idle kernel without a farewell, since tearing down an interpre
 from __future__ import annotations
 
 import codecs
+import ctypes
 import os
 import resource
 import selectors
@@ -25,6 +26,7 @@ from contextlib import suppress
 from typing import Any
 
 ZYGOTE = "--zygote"
+_SUBREAPER = 36
 _PIECE = 2**20
 """Characters of output after which it is handed on: a flood must neither fill our memory nor be one message."""
 _REST = 1.0
@@ -61,6 +63,7 @@ class _Zygote:
     """The process from which those of cells and scripts are forked."""
 
     def __init__(self) -> None:
+        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)  # what a dead zygote leaves behind becomes our child
         self._talk, theirs = socket.socketpair()
         self._process = subprocess.Popen(
             [sys.executable, __file__, ZYGOTE, str(theirs.fileno())], pass_fds=(theirs.fileno(),),
@@ -111,11 +114,23 @@ class _Zygote:
     def _end(self) -> None:
         """End the kernel as the zygote ended: what it may have left cannot be told."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        code = self._process.wait()
+        code, until = self._process.wait(), time.monotonic() + _REST
+        while time.monotonic() < until and (left := _children()):
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, os.WNOHANG)
+                except OSError:  # it is gone
+                    pass
         if code < 0 and os.getpid() != 1:  # no signal of ours ends the first process of a namespace
             signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
             os.kill(os.getpid(), -code)
         os._exit(128 - code if code < 0 else code or 1)
+
+
+def _children() -> list[int]:
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        return [int(pid) for pid in file.read().split()]
 
 
 def _printer(name: str) -> Callable[[bytes], None]:
