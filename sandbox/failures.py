@@ -13,8 +13,6 @@ from record.nouns.nodes import ErrorClass, Failure
 _MESSAGE_CHARS = 2000
 _TRACEBACK_CHARS = 8000
 """About two hundred lines: more is a recursion, whose middle repeats itself."""
-_OURS = re.compile(r'^  File "[^"]*/kernel_side/lab/_child\.py", line \d+ in _run$', re.MULTILINE)
-"""The frame that ran the program: below it stand only frames of our own."""
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
 
 _BY_NAME: dict[str, ErrorClass] = {
