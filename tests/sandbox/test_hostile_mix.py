@@ -12,8 +12,8 @@ from tests.sandbox.conftest import ran_by
 from tests.sandbox.hostile_mix import CELLS
 
 CASES = [("required", 1, False)]
-MORE = [("none", 2, False)] + [(isolation, seed, ordinary) for isolation in ("required", "none") for seed in (3, 4, 5)
-        for ordinary in (False, True)]
+MORE = [("none", 2, False), *((isolation, seed, ordinary) for isolation in ("required", "none") for seed in (3, 4, 5)
+                              for ordinary in (False, True))]
 
 
 @pytest.mark.slow
