@@ -265,7 +265,7 @@ assert not hasattr(data.validation, "meta")
 found = []
 for root in ("TMP", "/tmp", os.getcwd()):
     for place, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if name not in ("site-packages", ".git")]  # where we were installed there
+        folders[:] = [name for name in folders if name not in ("site-packages", ".git")]  # of this install
         for name in names:
             path = os.path.join(place, name)
             if os.path.getsize(path) and (name == "w.csv" or "labels" in path):
