@@ -24,7 +24,12 @@ def _converter() -> Any:
 def plain(value: str) -> str:
     """A field without TeX: accents as characters, no braces, no commands, one space between words."""
     escaped = re.sub(r"(?<!\\)%", r"\\%", value)  # a field has no comments, and a catalogue's title no TeX
-    text = str(_converter().latex_to_text(escaped)) if set(value) & set("\\{}$~") else value
+    text = value
+    if set(value) & set("\\{}$~"):
+        try:
+            text = str(_converter().latex_to_text(escaped))
+        except Exception:  # noqa: BLE001  strangers write it: braces without end, commands without arguments
+            text = value
     return " ".join(unicodedata.normalize("NFC", text.replace("---", "\u2014").replace("--", "\u2013")).split())
 
 

@@ -24,6 +24,7 @@ import random
 import re
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -112,7 +113,7 @@ class Web:
         self._cache = Cache(Path(settings.cache).expanduser(), settings.cache_days)
         try:
             self._client = httpx.AsyncClient(timeout=settings.timeout, follow_redirects=False, verify=_certificates(),
-                                             headers={"user-agent": AGENT})
+                                             headers={"user-agent": AGENT, "accept-encoding": "gzip"})
         except (httpx.InvalidURL, ImportError, ValueError, OSError) as error:
             raise WrongUse(f"catalogues cannot be reached as the environment says: {error}{connection_advice(error)}"
                            ) from None
@@ -171,8 +172,9 @@ class Web:
                 if answer.status_code != 200:
                     raise SourceError(f"{source} answers {answer.status_code}")
                 data = bytearray()
-                async for part in answer.aiter_bytes():
-                    data += part
+                unpacked = _unpacker(source, answer.headers.get("content-encoding", ""))
+                async for part in answer.aiter_raw():
+                    data += unpacked(part, LARGEST + 1 - len(data))
                     if len(data) > LARGEST:
                         raise SourceError(f"{source} answers with more than {LARGEST} bytes")
                 return data.decode("latin-1" if question.binary else "utf-8")
@@ -180,7 +182,7 @@ class Web:
             raise _PassingError(f"{source} gave no answer within {self._settings.timeout:g} s") from None
         except httpx.HTTPError as error:
             raise _PassingError(f"{source} cannot be reached ({type(error).__name__})") from None
-        except UnicodeDecodeError:
+        except (UnicodeDecodeError, zlib.error):
             raise SourceError(f"{source} answers with what is not text") from None
         except (httpx.InvalidURL, ValueError) as error:
             raise SourceError(f"{source} cannot be asked: {type(error).__name__}") from None
@@ -202,6 +204,16 @@ class Web:
         return min(LONGEST_WAIT, 2.0 ** tries * (0.5 + self._rng.random()))
 
 
+def _unpacker(source: SourceName, encoding: str) -> Callable[[bytes, int], bytes]:
+    """What unpacks the parts of an answer, to so many bytes at most: httpx has no bound, and a small part may grow to
+    gigabytes. Raises `SourceError` for an encoding that was not asked for."""
+    if encoding.strip().lower() in ("", "identity"):
+        return lambda part, most: part
+    if encoding.strip().lower() not in ("gzip", "x-gzip"):
+        raise SourceError(f"{source} answers in an encoding that was not asked for")
+    return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress
+
+
 _certificates = cache(httpx.create_ssl_context)
 """Reading them takes a tenth of a second: once a process."""
 
@@ -211,7 +223,7 @@ def _retry_after(headers: httpx.Headers) -> float | None:
     value = headers.get("retry-after", "")
     with contextlib.suppress(ValueError):
         return max(0.0, float(value))
-    with contextlib.suppress(ValueError, TypeError):
+    with contextlib.suppress(ValueError, TypeError, OverflowError):
         return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
     return None
 

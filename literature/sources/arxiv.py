@@ -53,7 +53,7 @@ class Arxiv(Catalogue):
             raise SourceError(f"arxiv answers in an unknown form ({error})") from None
         if feed.tag != f"{_ATOM}feed":
             raise SourceError(f"arxiv answers in an unknown form ({feed.tag[:60]!r})")
-        return tuple(work for entry in feed.iter(f"{_ATOM}entry") if (work := _work(entry)) is not None)
+        return tuple(work for entry in feed.findall(f"{_ATOM}entry") if (work := _work(entry)) is not None)
 
 
 def _work(entry: ElementTree.Element) -> Work | None:
@@ -67,7 +67,7 @@ def _work(entry: ElementTree.Element) -> Work | None:
     journal, comment = _text(entry, f"{_ARXIV}journal_ref"), _text(entry, f"{_ARXIV}comment")
     doi, published = doi_of(_text(entry, f"{_ARXIV}doi")), _text(entry, f"{_ATOM}published")[:4]
     printed = re.findall(r"(?<!\d)(?:19|20)\d\d(?!\d)", journal)
-    names = [_text(author, f"{_ATOM}name") for author in entry.iter(f"{_ATOM}author")]
+    names = [_text(author, f"{_ATOM}name") for author in entry.findall(f"{_ATOM}author")]
     withdrawn = re.search(r"\b(?:this|the) (?:paper|article|submission|manuscript) (?:has been|was|is) withdrawn\b",
                           comment, re.IGNORECASE)
     return Work(

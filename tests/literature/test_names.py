@@ -83,3 +83,9 @@ def test_a_record_holds_in_its_form_for_what_was_compared(record: str) -> None:
     entry = Entry(kind="misc", key="a", fields={"title": "T", "author": "A", "year": "2001"})
     held = entry.with_fields(verified=record.format(hash=compared_sha256(entry)))
     assert (verification_of(held) is not None) == (record.endswith("year; sha256: {hash}") and "2026-01" in record)
+
+
+@pytest.mark.parametrize("title", ["{" * 5000, "{" * 3000 + "a" + "}" * 3000, r"\begin{a}" * 2000, r"\href{",
+                                   r"\sqrt[" * 500])
+def test_a_title_that_is_no_tex_is_compared_as_it_stands(title: str) -> None:
+    assert not same_title("Deep learning of things", title)

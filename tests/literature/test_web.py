@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import os
 import time
+import tracemalloc
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from literature import SourceError
 from literature.lookup import open_literature
 from literature.settings import SOURCES, Credentials
+from literature.sources.arxiv import Arxiv
 from literature.web import DAY, LARGEST, Cache, Question, Web
 from tests.literature.catalogues import Catalogues, Exchange, down, silent
 from tests.literature.worlds import TRUE_ENTRIES, WORLD
@@ -163,3 +167,49 @@ def test_kept_answers_age_make_room_and_are_found_by_their_question_only(
     blocked.folder.write_text("")
     blocked.put("a", "x", empty=False)
     assert blocked.get("a") is None and LARGEST < 10_000_000
+
+
+def gzipped(size: int) -> bytes:
+    return gzip.compress(bytes(size), 9)
+
+
+@pytest.mark.parametrize(("body", "encoding", "words"), [
+    (gzipped(40_000_000), "gzip", "more than 8000000 bytes"), (gzip.compress(gzipped(10**6)), "gzip, gzip", "encoding"),
+    (b"x", "zstd", "encoding"), (b"no gzip", "gzip", "not text")])
+async def test_an_answer_that_unpacks_to_more_takes_no_more_memory(body: bytes, encoding: str, words: str):
+    def packed(exchange: Exchange) -> bool:
+        exchange.say(200, body, {"content-encoding": encoding})
+        return True
+
+    with Catalogues(WORLD, {"crossref": packed}) as catalogues:
+        async with Web(catalogues.settings(), MAIL) as web:
+            tracemalloc.start()
+            with pytest.raises(SourceError, match=words):
+                await web.ask(ASK, lambda text: (text,))
+            assert tracemalloc.get_traced_memory()[1] < 4 * LARGEST
+            tracemalloc.stop()
+
+
+async def test_a_packed_answer_is_read():
+    def packed(exchange: Exchange) -> bool:
+        exchange.say(200, gzip.compress(b"two words"), {"content-encoding": "gzip"})
+        return True
+
+    with Catalogues(WORLD, {"crossref": packed}) as catalogues:
+        async with Web(catalogues.settings(), MAIL) as web:
+            assert await web.ask(ASK, words) == ("two", "words")
+
+
+async def test_a_wait_until_a_year_that_there_is_not_is_none():
+    late = "Mon, 01 Jan 99999999999999 00:00:00 GMT"
+    with Catalogues(WORLD, {"crossref": failing(9, 429, retry_after=late)}) as catalogues:
+        async with Web(catalogues.settings(), MAIL) as web:
+            with pytest.raises(SourceError, match="answers 429"):
+                await web.ask(ASK, words)
+
+
+def test_entries_within_each_other_are_no_works_of_a_feed():
+    entry = "<entry><id>http://arxiv.org/abs/1706.04599v1</id><title>x</title><author><name>n</name></author>"
+    feed = '<feed xmlns="http://www.w3.org/2005/Atom">' + entry * 3000 + "</entry>" * 3000 + "</feed>"
+    [work] = Arxiv(cast("Web", None)).read(feed, lookup=False)
+    assert work.authors == ("n",)  # each with the authors of all within it would grow with the square
