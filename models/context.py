@@ -9,6 +9,7 @@ Not guaranteed: tokens are estimated from characters, on the high side for prose
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from dataclasses import replace
@@ -93,7 +94,7 @@ async def served_tokens(client: AsyncOpenAI, address: Address, *, patience: floa
         return own and (own.max_model_len or own.context_length or own.context_window)
     except APIConnectionError as error:
         raise ConnectionError(str(error)) from None
-    except (OpenAIError, ValueError):
+    except (OpenAIError, ValueError, RecursionError):
         return None
 
 
@@ -115,5 +116,10 @@ async def _asked(client: AsyncOpenAI, path: str, body: dict[str, Any] | None = N
                  ) -> _Listing:
     """What a server says at an address, which is asked with GET where there is no body."""
     client = client.with_options(timeout=patience, max_retries=0)
-    answer = await (client.get(path, cast_to=object) if body is None else client.post(path, body=body, cast_to=object))
+    try:
+        async with asyncio.timeout(patience):  # the client's own is for each part of an answer
+            answer = await (client.get(path, cast_to=object) if body is None
+                            else client.post(path, body=body, cast_to=object))
+    except TimeoutError:
+        raise ConnectionError(f"no whole answer within {patience:g} s") from None
     return _Listing.model_validate(answer)

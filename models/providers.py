@@ -37,10 +37,13 @@ from models.prices import context_tokens, usage_of
 from models.roles.role import AnyRole
 from models.settings import ModelSettings
 from models.transport import SETTINGS, Feature, FewerTokens, Mode, RetryingModel, Sleep, Truncated, Unsupported, shown
+from record.nouns.frozen import encodable
 from record.proxies import connection_advice
 
 LOG = logging.getLogger(__name__)
 _MODES: tuple[Mode, ...] = ("tool", "native", "prompted")
+LONGEST_NAME = 200
+"""Characters of the name under which a server says that a model answered."""
 _CHAT = ("openai-chat", "vllm", "ollama")
 """Providers that are reached with OpenAI's client at an address of the user's own."""
 
@@ -136,7 +139,7 @@ class ProviderModel(OneModel):
         answered_by = next((one.model_name for one in reversed(patient.responses) if one.model_name),
                            self._address.model)
         return Reply(output=output, usage=usage_of(patient.responses, request, self._settings),
-                     model=f"{self._address.prefix}:{answered_by}", left_out=self._not_sent,
+                     model=f"{self._address.prefix}:{encodable(answered_by)[:LONGEST_NAME]}", left_out=self._not_sent,
                      retries=patient.retries + len(patient.responses) - 1)
 
     async def reads(self, role: AnyRole) -> int | None:

@@ -35,7 +35,7 @@ from record.nouns.frozen import encodable
 LOG = logging.getLogger(__name__)
 Mode = Literal["tool", "native", "prompted"]
 Sleep = Callable[[float], Awaitable[None]]
-UNREADABLE = (LookupError, TypeError, AttributeError, ValueError)
+UNREADABLE = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
 """What clients stumble with over an answer of status 200 that has not the form of one (no choices, null, a list)."""
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
@@ -267,7 +267,7 @@ def transport_error(
 
 def shown(error: Exception) -> str:
     """What an error says, on one line, short and without secrets."""
-    text = " ".join(str(error).split())
+    text = " ".join(encodable(str(error)).split())
     for name, value in os.environ.items():
         if len(value) >= 6 and _SECRET_NAME.search(name):
             text = text.replace(value, "[key]")

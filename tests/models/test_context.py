@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from models.providers import ProviderModel
 from models.settings import ModelSettings
 from tests.models.examples import CODE
 from tests.models.json_server import JsonServer, called, completion
+from tests.models.openai_server import Exchange, OpenAIServer
 
 pytestmark = pytest.mark.usefixtures("local_requests", "no_waits")
 
@@ -155,3 +157,25 @@ async def test_a_providers_word_that_it_was_too_long_is_one_error(code: int, err
         await open_backend(settings).answer(request(100))
     assert "\n" not in str(caught.value)
     assert len(server.posted) == 1
+
+
+@pytest.mark.slow
+async def test_a_server_that_says_its_length_a_byte_at_a_time_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def slow(exchange: Exchange) -> None:
+        exchange.send_response(200)
+        exchange.send_header("content-type", "application/json")
+        exchange.send_header("content-length", "10000")
+        exchange.end_headers()
+        while not exchange.script.closing.wait(0.05):
+            exchange.wfile.write(b" ")
+
+    monkeypatch.setattr("models.context._asked.__kwdefaults__", {"patience": 0.5})
+    monkeypatch.setattr(Exchange, "do_GET", slow, raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with OpenAIServer([slow]) as server:
+        backend = open_backend(ModelSettings(name="openai-chat:m", base_url=server.url))
+        assert isinstance(backend, ProviderModel)
+        async with asyncio.timeout(10):
+            assert await backend.context_tokens() is None

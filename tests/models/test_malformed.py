@@ -330,3 +330,14 @@ async def test_a_stream_that_nobody_asked_for_is_no_answer() -> None:
     chunk = b'data: {"id": "c", "object": "chat.completion.chunk", "choices": []}\n\ndata: [DONE]\n\n'
     error, asked = await answered("chat", chunk)
     assert isinstance(error, ModelUnavailable) and asked == 2
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_a_name_that_cannot_be_written_down_and_endless_nesting_end_no_run(shape: str) -> None:
+    odd = good(shape) | {"modelVersion" if shape == "google" else "model": "half \ud83d" + "x" * 100_000}
+    reply, _ = await answered(shape, odd)
+    assert isinstance(reply, Reply) and reply.model.encode() and len(reply.model) < 300
+    error, asked = await answered(shape, b"[" * 100_000)
+    assert isinstance(error, ModelUnavailable) and asked == 2
+    error, _ = await answered(shape, {"error": {"message": "half \ud83d", "code": 500}})
+    assert isinstance(error, ModelError) and str(error).encode()
