@@ -9,12 +9,13 @@ Not guaranteed: what a provider bills for a request that it never answered beyon
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from pydantic_ai import exceptions as ai
 from pydantic_ai.messages import ModelMessage, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
@@ -27,7 +28,7 @@ from models.budget import ROUNDING, BudgetSettings
 from models.errors import ModelConfigError
 from models.naming import locate
 from models.prices import BYTES_A_TOKEN, OVERHEAD
-from models.providers import open_model
+from models.providers import LONGEST_NAME, open_model
 from models.settings import RETRY_WAIT, RETRY_WAIT_CAP, SubjectSettings
 from models.transport import UNREADABLE, Sleep, redirected, shown, transient
 from record.exchanges import Exchanges, SubjectBudgetSpent, SubjectDown, SubjectRefused
@@ -56,6 +57,8 @@ def check_subjects(subjects: Mapping[str, SubjectSettings], caps: BudgetSettings
                                "budget.subject_usd, which comes on top")
 
 
+DEEPEST = 40
+"""Lists and dicts in each other of the JSON schema of a question."""
 DOUBTFUL = 4
 """Tries of one question that may have to be paid, at most."""
 
@@ -207,6 +210,13 @@ class _Subject:
                                  f"({self.settings.max_tokens}, subjects.{self.name}.max_tokens)")
         if question.logprobs is not None and not self.settings.model.startswith(("openai", "vllm", "ollama")):
             raise SubjectRefused(f"{self.name!r} ({self.settings.model}) gives no logprobs")
+        try:  # what our own client stumbles over is no fault of the subject, for which the run would end
+            if not _flat(question.json_schema, DEEPEST):
+                raise ValueError(f"it is nested more than {DEEPEST} deep")
+            json.dumps(question.json_schema, allow_nan=False)
+        except UNREADABLE as error:
+            raise SubjectRefused(f"this JSON schema cannot be sent to {self.name!r}: {type(error).__name__}: "
+                                 f"{shown(error)}") from None
 
     def most_tokens(self, question: Question) -> tuple[int, int]:
         """The most that one request may read, and write."""
@@ -227,12 +237,9 @@ class _Subject:
 
     async def request(self, question: Question) -> ModelResponse:
         """The provider's response. Raises `_Failed`."""
-        form = ModelRequestParameters() if question.json_schema is None else ModelRequestParameters(
-            output_mode="native", allow_text_output=False,
-            output_object=OutputObjectDefinition(json_schema=question.json_schema, name="answer"))
         try:
             async with asyncio.timeout(self.settings.timeout):
-                return await self.model.request(_messages(question), self._request_settings(question), form)
+                return await self.model.request(_messages(question), self._request_settings(question), _form(question))
         except (TimeoutError, ai.ModelTimeoutError):
             raise _Failed(f"no answer within {self.settings.timeout:g} s", passing=True, doubtful=True) from None
         except ai.UserError as error:
@@ -285,6 +292,22 @@ class _Subject:
             self._next = now + wait
 
 
+def _flat(value: Any, depth: int) -> bool:
+    """Whether lists and dicts are nested no deeper than that."""
+    inner: Iterable[Any] = ()
+    if isinstance(value, dict):
+        inner = cast("dict[str, Any]", value).values()
+    elif isinstance(value, list):
+        inner = cast("list[Any]", value)
+    return depth >= 0 and all(_flat(one, depth - 1) for one in inner)
+
+
+def _form(question: Question) -> ModelRequestParameters:
+    return ModelRequestParameters() if question.json_schema is None else ModelRequestParameters(
+        output_mode="native", allow_text_output=False,
+        output_object=OutputObjectDefinition(json_schema=question.json_schema, name="answer"))
+
+
 def _messages(question: Question) -> list[ModelMessage]:
     found: list[ModelMessage] = []
     for one in question.messages:
@@ -305,7 +328,7 @@ def _exchange(exchange: str, question: Question, response: ModelResponse) -> Exc
     tokens: list[dict[str, Any]] = [token for one in details for token in (one or {}).get("logprobs") or ()]
     return Exchange(
         id=exchange, subject=question.subject, text=encodable("".join(part.content for part in texts)),
-        model=encodable(response.model_name or ""), finish=response.finish_reason or "",
+        model=encodable(response.model_name or "")[:LONGEST_NAME], finish=response.finish_reason or "",
         logprobs=tuple({"token": encodable(one["token"]), "logprob": one["logprob"],
                         "top": {encodable(top["token"]): top["logprob"] for top in one.get("top_logprobs") or ()}}
                        for one in tokens))

@@ -133,6 +133,7 @@ class Session:
             if question.subject not in self.names:
                 there = ", ".join(self.names) or "none"
                 raise SubjectRefused(f"there is no subject {question.subject!r} in this study; there are: {there}")
+            digest = question.digest
         except ValidationError as error:
             first = error.errors()[0]
             return _send(writer, {"n": number, "error": f"{'.'.join(map(str, first['loc']))}: {first['msg']}"})
@@ -140,8 +141,8 @@ class Session:
             return _send(writer, {"n": number, "error": str(error)})
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError) as error:
             return _send(writer, {"n": number, "error": f"no question ({type(error).__name__})"})
-        ordinal = self._drawn[question.digest]
-        self._drawn[question.digest] += 1
+        ordinal = self._drawn[digest]
+        self._drawn[digest] += 1
         return self._ask(number, question, ordinal, writer)
 
     async def _ask(self, number: int, question: Question, ordinal: int, writer: asyncio.StreamWriter) -> None:

@@ -272,3 +272,16 @@ async def test_a_subject_that_has_moved_or_asks_for_a_long_rest_is_told_at_once(
                 await asked.ask(KEY, question(), 0)
             await asked.close()
         assert sum(clock.slept) < 100
+
+
+@pytest.mark.parametrize("schema", ['{"minimum": NaN}', '{"enum": [[[[[[[[[[[[]]]]]]]]]]]]}'])
+async def test_a_schema_that_our_client_cannot_send_ends_no_run_and_costs_nothing(
+    schema: str, served: Callable[..., OpenAIServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("models.subjects.DEEPEST", 10)
+    with served([content("{}")]) as server:
+        one = subjects(server, tmp_path)
+        with pytest.raises(SubjectRefused, match="this JSON schema cannot be sent to 'small'"):
+            await one.ask(KEY, question(json_schema=json.loads(schema)), 0)
+        await one.close()
+        assert not server.requests and spent_in(tmp_path).tokens == 0
