@@ -161,7 +161,10 @@ def times_of(name: str, values: Any) -> Array:
     """(n,) numbers that grow with time, of a date its microseconds. Raises `DatasetError`."""
     pa = pyarrow()
     if pa.types.is_temporal(values.type):
-        values = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        try:
+            values = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        except pa.ArrowException:
+            raise DatasetError(f"the time column {name!r} is of type {values.type}: give dates or numbers") from None
     column = complete(read(name, values), "time")
     if column.numbers is not None:
         return column.numbers

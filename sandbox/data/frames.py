@@ -42,6 +42,7 @@ class ParquetTable:
     """A Parquet file as a table whose columns are read when they are asked for."""
 
     def __init__(self, path: Path) -> None:
+        self.folder = path.parent
         self._file = pyarrow("parquet").ParquetFile(path)
         self.schema = self._file.schema_arrow
         self.column_names: list[str] = list(self.schema.names)
@@ -80,7 +81,10 @@ def _csv(path: Path) -> Any:
         raise DatasetError("it is empty")
     if b"\0" in start:
         raise DatasetError("it is not a CSV text file but a binary one (or UTF-16): save it as CSV in UTF-8")
-    first = start.decode("utf-8-sig", errors="replace").lstrip("\r\n").splitlines()[0]
+    lines = start.decode("utf-8-sig", errors="replace").lstrip("\r\n").splitlines()
+    if not lines:
+        raise DatasetError("it is empty")
+    first = lines[0]
     delimiter = max(",;\t|", key=first.count)
     names = next(csv.reader([first], delimiter=delimiter))
     count = len(names)

@@ -28,6 +28,8 @@ from sandbox.untrusted import read_as
 Array = NDArray[Any]
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM", "JPEG2000")
+"""What is read, whatever a file is called: Pillow would hand others to programs, as PostScript to Ghostscript."""
 _GREY = frozenset({"1", "L", "LA", "I;16", "I;16B", "I", "F"})
 
 
@@ -92,10 +94,12 @@ def _opened(where: str, source: Any) -> Generator[Any]:
 
     if hasattr(source, "seek"):
         source.seek(0)
+    elif not source.is_file():  # a pipe would never end
+        raise DatasetError(f"{where} is no file")
     with (read_as(f"{where} cannot be read as an image", DatasetError, Image.DecompressionBombWarning,
                   Image.DecompressionBombError), warnings.catch_warnings()):
         warnings.simplefilter("error", Image.DecompressionBombWarning)
-        with Image.open(source) as picture:
+        with Image.open(source, formats=_FORMATS) as picture:
             yield picture
 
 
@@ -169,8 +173,20 @@ def nested(table: Any, names: Sequence[str]) -> Any:
         if image is None or (image["bytes"] is None and not image["path"]):
             raise DatasetError(f"image in row {row} is missing")
         sources.append((f"image in row {row}", io.BytesIO(image["bytes"]) if image["bytes"] is not None
-                        else Path(image["path"])))
+                        else _named(image["path"], getattr(table, "folder", None), row)))
     return Pictures(sources)
+
+
+def _named(path: str, folder: Path | None, row: int) -> Path:
+    """The file that a table names in place of a picture's bytes. In a Parquet file anybody may have written the name:
+    there it lies beside the table. Raises `DatasetError`."""
+    if folder is None:  # the datasets library put it there
+        return Path(path)
+    with read_as(f"image in row {row} is at no place that can be looked at", DatasetError):
+        place = (folder / path).resolve()
+    if not place.is_relative_to(folder.resolve()):
+        raise DatasetError(f"image in row {row} lies outside of the table's folder ({path[:100]!r}): give its bytes")
+    return place
 
 
 def _lists(name: str, column: Any) -> Array:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from sandbox.data.spec import DataSpec
 from sandbox.data.tables import MAX_CLASSES, with_roles
 from sandbox.data.views import sliced
 from sandbox.errors import DatasetError
+from sandbox.untrusted import read_as
 
 Array = NDArray[Any]
 Arrays = dict[str, Any]
@@ -104,16 +104,13 @@ def from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
 
 
 def _arrays(path: Path, limit: int) -> Arrays:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            size = sum(member.file_size for member in archive.zip.infolist())
-            if size > limit:
-                raise DatasetError(f"it unpacks to {size} bytes, more than sandbox.data_bytes ({limit}): make it "
-                                   "smaller, or raise it")
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, AttributeError, TypeError, KeyError, zipfile.BadZipFile) as error:
-        raise DatasetError("it is not an NPZ archive that numpy can read: write numbers and texts with numpy.savez; "
-                           f"Python objects are never unpickled ({type(error).__name__})") from None
+    with (read_as("it is not an NPZ archive that numpy can read: write numbers and texts with numpy.savez; Python "
+                  "objects are never unpickled", DatasetError), np.load(path, allow_pickle=False) as archive):
+        size = sum(member.file_size for member in archive.zip.infolist())
+        if size > limit:
+            raise DatasetError(f"it unpacks to {size} bytes, more than sandbox.data_bytes ({limit}): make it smaller, "
+                               "or raise it")
+        return {name: archive[name] for name in archive.files}
 
 
 _SHARD = re.compile(r"(?P<name>.+?)[-_.]\d+")
@@ -125,11 +122,9 @@ def _mapped(folder: Path) -> Arrays:
     for file in files_in(folder, folder):
         if file.suffix.lower() != ".npy":
             raise DatasetError(f"{file.relative_to(folder)} is no .npy file, as the others are: take it out of there")
-        try:
+        with read_as(f"{file.relative_to(folder)} is no array that numpy can map: it may be cut off, or hold Python "
+                     "objects", DatasetError):
             array = np.load(file, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
-            raise DatasetError(f"{file.relative_to(folder)} is no array that numpy can map: it may be cut off, or hold "
-                               f"Python objects ({type(error).__name__})") from None
         if not array.ndim or not len(array):
             raise DatasetError(f"{file.relative_to(folder)} holds no examples")
         shard = _SHARD.fullmatch(file.stem)

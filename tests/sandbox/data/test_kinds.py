@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import struct
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from sandbox.data.files import hugging_face
+from sandbox.data.files import hugging_face, pyarrow
 from sandbox.data.own import OwnData
 from sandbox.data.spec import spec_of
 from sandbox.data.splits import SHARES
@@ -264,3 +268,48 @@ def test_the_hub_loads_by_name_configuration_and_revision(tmp_path: Path, monkey
     other = OwnData(spec.model_copy(update={"sha256": "0" * 64}), DATA_BYTES)
     with pytest.raises(DatasetError, match="it changed on the hub since the run began"):
         other.load()
+
+
+@pytest.mark.parametrize("header", [
+    "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000,)}", "{" * 200, "'''",
+    "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999999,)}"])
+def test_an_array_with_an_odd_header_is_refused(tmp_path: Path, header: str) -> None:
+    odd = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("x.npy", odd)
+    assert "not an NPZ archive that numpy can read" in refusal("a=a.npz", tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "x.npy").write_bytes(odd)
+    assert "no array that numpy can map" in refusal("a=folder", tmp_path)
+
+
+def test_a_table_names_no_picture_outside_of_its_folder(tmp_path: Path) -> None:
+    arrow = pyarrow()
+    (tmp_path / "own").mkdir()
+    for place in ("secret.png", "own/near.png"):
+        Image.new("L", (4, 4), 7).save(tmp_path / place)
+    os.mkfifo(tmp_path / "own" / "pipe.png")
+    kind = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
+
+    def named(path: str) -> None:
+        images = arrow.array([{"bytes": None, "path": path}] * 60, kind)
+        pyarrow("parquet").write_table(arrow.table({"image": images, "y": [n % 2 for n in range(60)]}),
+                                       tmp_path / "own" / "a.parquet")
+
+    named("near.png")
+    assert made("a=own/a.parquet", tmp_path).view["train_x"].shape[1:] == (4, 4, 1)
+    for path, words in ((str(tmp_path / "secret.png"), "outside of the table's folder"),
+                        ("../secret.png", "outside of the table's folder"), ("pipe.png", "is no file"),
+                        ("a\0b", "at no place")):
+        named(path)
+        assert words in refusal("a=own/a.parquet", tmp_path)
+
+
+def test_what_is_drawn_by_a_program_is_no_picture(tmp_path: Path) -> None:
+    """Pillow gives PostScript to Ghostscript, whatever a file is called."""
+    for label in "ab":
+        (tmp_path / "images" / label).mkdir(parents=True)
+        for n in range(30):
+            (tmp_path / "images" / label / f"{n}.png").write_bytes(
+                b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\nshowpage\n%%EOF\n")
+    assert "UnidentifiedImageError" in refusal("a=images", tmp_path)

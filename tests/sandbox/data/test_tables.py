@@ -170,3 +170,9 @@ def test_a_column_of_dates_is_no_feature(tmp_path: Path) -> None:
     pyarrow("parquet").write_table(pyarrow().table(columns), tmp_path / "t.parquet")
     assert "column 'when' is of type timestamp" in refusal("t=t.parquet", tmp_path)
     assert made("t=t.parquet,time=when", tmp_path).facts.split_rule == "ours, in order of time"
+
+
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbf", b"\xef\xbb\xbf\r\n"])
+def test_a_byte_order_mark_alone_is_an_empty_table(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    assert "it is empty" in refusal("a=a.csv", tmp_path)
