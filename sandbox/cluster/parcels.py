@@ -15,6 +15,8 @@ from pathlib import Path
 
 from sandbox.untrusted import ENTRIES, BadFile, entries_below, make_folder, new_file, open_regular, parent_of
 
+LATEST = 2.0**60
+"""Seconds since 1970 that a file may be from: code may set times that no call takes."""
 CHUNK = 8 * 2**20
 """Bytes that travel at once."""
 SMALL = 2**20
@@ -60,20 +62,20 @@ def unpack(source: Path, folder: Path, *, most: int = 2**62) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     size = 0
     try:
-        with tarfile.open(source, "r") as parcel:
+        with tarfile.open(source, "r:") as parcel:
             for number, member in enumerate(parcel):
                 size += member.size
                 if size > most or number > ENTRIES:
                     raise BadFile(f"a parcel holds more than {most / 1e9:g} GB, or {ENTRIES} files")
                 _place(parcel, member, folder)
-    except tarfile.TarError as error:
+    except (tarfile.TarError, ArithmeticError, EOFError, LookupError, TypeError, ValueError) as error:
         raise BadFile(f"a parcel cannot be read: {error}") from error
 
 
 def _about(name: str, path: Path, status: os.stat_result, shift: float) -> tarfile.TarInfo | None:
     """None for what does not travel: sockets and devices, and what is gone."""
     info = tarfile.TarInfo(name)
-    info.mtime, info.mode = status.st_mtime + shift, stat.S_IMODE(status.st_mode) & 0o777
+    info.mtime, info.mode = min(max(status.st_mtime + shift, -LATEST), LATEST), stat.S_IMODE(status.st_mode) & 0o777
     if stat.S_ISREG(status.st_mode):
         info.size = status.st_size
     elif stat.S_ISDIR(status.st_mode):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -130,3 +131,23 @@ def test_nothing_is_unpacked_outside(name: str, tmp_path: Path) -> None:
     with pytest.raises(BadFile):
         unpack(tmp_path / "parcel", tmp_path / "came")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("fields", [
+    {"mtime": "nan"}, {"mtime": "9.3e18"}, {"linkpath": "a\0b"}, {"GNU.sparse.map": "a,b", "GNU.sparse.size": "3"}])
+def test_an_odd_parcel_is_the_fault_of_who_sent_it(fields: dict[str, str], tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "parcel", "w", format=tarfile.PAX_FORMAT) as parcel:
+        info = tarfile.TarInfo("a")
+        info.pax_headers = fields
+        info.type, info.linkname = (tarfile.SYMTYPE, "x") if "linkpath" in fields else (tarfile.REGTYPE, "")
+        parcel.addfile(info)
+    with pytest.raises(BadFile, match="a parcel cannot be read"):
+        unpack(tmp_path / "parcel", tmp_path / "out")
+
+
+def test_a_file_from_the_end_of_time_travels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sent").mkdir()
+    (tmp_path / "sent" / "a").write_text("x")
+    pack(tmp_path / "sent", tmp_path / "parcel", most=100, shift=2.0**63)  # as where a file system keeps such times
+    unpack(tmp_path / "parcel", tmp_path / "out")
+    assert (tmp_path / "out" / "a").read_text() == "x"
