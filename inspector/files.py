@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from inspector.text import printable
 from record.folder import open_regular
+from record.nouns.frozen import encodable
 
 SHOWN = frozenset({"nodes", "cells", "paper", "review", "literature", "probes", "config.yaml", "idea.json",
                    "data_plan.json", "environment.txt", "packages.lock", "manifest.json", "library.bib"})
@@ -90,7 +91,8 @@ def text_of(run: Path, path: str, *, end: bool = False, most: int = TEXT) -> str
 
 
 def listed(run: Path, folder: str) -> tuple[Listed, ...]:
-    """Regular files below a folder of the run, by name; links and hidden ones left out, 400 at most."""
+    """Regular files below a folder of the run, by name; links, hidden ones and names that no
+    address can have left out, 400 at most."""
     found: list[Listed] = []
     for place, folders, names in os.walk(run / folder, followlinks=False):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -100,8 +102,9 @@ def listed(run: Path, folder: str) -> tuple[Listed, ...]:
                 about = path.lstat()
             except OSError:
                 continue
-            if stat.S_ISREG(about.st_mode) and not name.startswith("."):
-                found.append(Listed(str(path.relative_to(run)), about.st_size))
+            inner = str(path.relative_to(run))
+            if stat.S_ISREG(about.st_mode) and not name.startswith(".") and encodable(inner) == inner:
+                found.append(Listed(inner, about.st_size))
         if len(found) >= LISTED:
             break
     return tuple(found[:LISTED])

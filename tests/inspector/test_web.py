@@ -241,3 +241,13 @@ def test_a_port_that_is_taken_is_one_line(tmp_path: Path, capsys: pytest.Capture
     assert main(["view", str(tmp_path / "none")]) == 2
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 2 and "give another port" in said[0]
+
+
+def test_a_file_that_no_address_can_name_takes_no_page_away(tmp_path: Path) -> None:
+    run = recorded(tmp_path / "odd", told())
+    (run / "nodes" / "n0001" / "attempt1").mkdir(parents=True, exist_ok=True)
+    for name in ("caf\udce9.txt", "plain.txt"):
+        (run / "nodes" / "n0001" / "attempt1" / name).touch()
+    with serving(tmp_path) as web:
+        answer = web.get("/runs/odd/nodes/n0001")
+    assert answer.status_code == 200 and "plain.txt" in answer.text
