@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 from models.roles import ROLES
 from record.fold.state import RunState
+from record.nouns.nodes import StageName
 
 COUNT = r"(?:--|\\rec\{\d+\})"
 EFFORT = re.compile(
@@ -14,6 +16,8 @@ EFFORT = re.compile(
 """Of an arm's row: trials, versions, seconds, and both against the first arm."""
 PARITY = re.compile(rf"^([^&]+(?: & {COUNT}){{4}}) & \\rec\{{[\d.]+\}} & [^&]*(?=\\\\)")
 """Of an arm's row: cells, steps, rows and parameters, seconds, and what is unequal."""
+STAGE = re.compile(rf"^((?:{'|'.join(get_args(StageName))})(?: & \\rec\{{\d+\}}){{4}}) & \\rec\{{\d+\}}(?= & )")
+"""Of a stage's row: nodes, good ones, suspect ones and attempts, seconds."""
 
 
 def tree(state: RunState) -> list[tuple[object, ...]]:
@@ -28,9 +32,9 @@ def latex(run: Path) -> dict[str, str]:
 
 
 def _masked(line: str) -> str:
-    """A line without the seconds of a node or an arm, and without calls, tokens and seconds of a role."""
+    """A line without the seconds of a node, a stage or an arm, and without calls, tokens and seconds of a role."""
     line = re.sub(r"\\rec\{\d+\} seconds", "# seconds", line)
-    line = PARITY.sub(r"\1 & # & # ", EFFORT.sub(r"\1#\2#", line))
+    line = STAGE.sub(r"\1 & #", PARITY.sub(r"\1 & # & # ", EFFORT.sub(r"\1#\2#", line)))
     line = re.sub(r"127\.0\.0\.1:\d+", "#", line)
     if re.match(r"\\rec\{n\d{4}\}", line):
         return re.sub(r"\\rec\{[\d.]+\}(?= & [^&]*\\\\\*?$)", "#", line)
