@@ -23,7 +23,7 @@ from record.expected import parse_expected
 from record.fold.apply import fold
 from record.fold.facts import CodeState
 from record.fold.state import RunState
-from record.lock import hold
+from record.lock import hold, is_unused
 from record.log import EventLog, Listener
 from record.network import on_network
 from record.nouns.data import DatasetFacts
@@ -94,7 +94,7 @@ def ablate(order: Order, settings: Settings, folder: Path, *, listener: Listener
         check_truth(Path(order.truth), Path(order.repository), [place for _, place in order.mounts])
     if not folder.exists():
         Mirror(folder / "mirror").check(Path(order.repository), dirty=order.dirty)
-    elif not (folder / LOG).exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif not (folder / LOG).exists() and not is_unused(folder):
         raise WrongUse(f"{folder} is not empty and holds no ablation: choose another --out")
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ from record.events.searching import WorkDone
 from record.fold.apply import fold
 from record.fold.state import RunState
 from record.ideation import Means
-from record.lock import hold
+from record.lock import hold, is_unused
 from record.log import EventLog, Listener
 from record.network import on_network
 from record.nouns.decisions import Work
@@ -74,7 +74,7 @@ def ideate(
     open_backend(settings.models)
     check_priced(settings)
     made = not folder.exists()
-    if not made and not (folder / LOG).exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if not made and not (folder / LOG).exists() and not is_unused(folder):
         raise WrongUse(f"{folder} is not empty and holds no ideation: choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
     if on_network(folder):

@@ -27,7 +27,7 @@ from record.errors import WrongUse
 from record.events.repository import CodeTaken, EnvironmentBuilt
 from record.fold.state import RunState
 from record.folder import write_file
-from record.lock import hold
+from record.lock import hold, is_unused
 from record.log import EventLog, Listener
 from record.network import on_network
 from record.nouns.question import Question
@@ -104,7 +104,7 @@ def answer(question: Question, repository: Path, settings: Settings, folder: Pat
     check_priced(settings)
     if not folder.exists():
         Mirror.check(repository, dirty=dirty)
-    elif not (folder / LOG).exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif not (folder / LOG).exists() and not is_unused(folder):
         raise WrongUse(f"{folder} is not empty and holds no question: choose another --name")
     folder.mkdir(parents=True, exist_ok=True)
     if on_network(folder):

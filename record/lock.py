@@ -98,6 +98,14 @@ def holder(run: Path) -> str | None:
     return describe(path) if (run / LINES).exists() and _alive_elsewhere(path, SILENT, time.time) else None
 
 
+def is_unused(folder: Path) -> bool:
+    """Whether a folder is empty but for what `hold` makes, as a process leaves it that ended before it made its log."""
+    if not folder.is_dir():
+        return False
+    path, found = folder / "lock", [one.name for one in folder.iterdir()]
+    return not found or (found == ["lock"] and path.is_file() and (not path.stat().st_size or _owner(path) is not None))
+
+
 def describe(path: Path) -> str:
     """Host and process id written in a lock file, in words."""
     owner = _owner(path)

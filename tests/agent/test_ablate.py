@@ -70,6 +70,8 @@ def test_the_parts_that_carry_a_result_are_found(tmp_path: Path) -> None:
 def test_a_killed_study_goes_on_without_repeating_a_run(tmp_path: Path) -> None:
     code, out = repository(tmp_path / "tinyfit"), tmp_path / "out"
     words = (code, *METRIC, "--top", 1, "--budget-runs", 24, "--out", out)
+    out.mkdir()
+    (out / "lock").touch()  # a kill in its first instants leaves no more
     kills = 0
     for wait in (2.5, 2.2, 2.8):
         process = subprocess.Popen(command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from record import lock
-from record.lock import RunLockedError, hold, holder
+from record.lock import RunLockedError, hold, holder, is_unused
 
 SPAWN = multiprocessing.get_context("spawn")
 SINGLE = ("import sys, time; from pathlib import Path; from record.lock import hold\n"
@@ -105,3 +105,17 @@ def test_words_that_tell_nothing_leave_it_to_the_lock(
 
 def test_where_there_is_no_lock_nobody_works(tmp_path: Path) -> None:
     assert holder(tmp_path) is None and not (tmp_path / "lock").exists()
+
+
+def test_a_folder_that_holds_only_a_lock_was_not_used(tmp_path: Path) -> None:
+    assert is_unused(tmp_path) and not is_unused(tmp_path / "none")
+    with killed_holder(tmp_path):
+        assert is_unused(tmp_path), "killed before it made its log"
+    with hold(tmp_path):
+        assert is_unused(tmp_path)
+    assert is_unused(tmp_path), "which its holder emptied"
+    (tmp_path / "lock").write_text("of the user")
+    assert not is_unused(tmp_path)
+    (tmp_path / "lock").write_text("")
+    (tmp_path / "notes.txt").touch()
+    assert not is_unused(tmp_path)
