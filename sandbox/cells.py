@@ -36,6 +36,8 @@ would leave each a smaller limit."""
 DEATHS = 3
 """Kernels that die in a row, each in its first cell, after which no further one is started. Those of second tries
 do not count: such a cell has its own way of ending a kernel."""
+RAISED = "every pilot failed by an exception of the code"
+"""Why nothing more of a job is begun whose code cannot work."""
 BAD_LUCK: tuple[ErrorClass, ...] = ("timeout", "memory", "died", "diverged", "budget")
 """Failures of a cell that say nothing against the code of the others."""
 
@@ -103,7 +105,8 @@ class Schedule:
         known = {*self._times}
         last = {_group(cell): cell for cell in self.job.cells}
         self._pilots = [cell for cell in self.job.pilots or last.values()
-                        if cell in self.waiting and _group(cell) not in known]
+                        if (cell in self.waiting or cell in self.outcomes) and _group(cell) not in known]
+        self._look_at_pilots()
 
     # --- what is next -----------------------------------------------------------------------------------------------
 
@@ -260,10 +263,13 @@ class Schedule:
         self._deaths = self._deaths + 1 if died else 0 if not ran.kernel_died else self._deaths
         if self._deaths == DEATHS:
             self._over = f"{DEATHS} kernels in a row died before a cell of theirs had ended"
+        self._look_at_pilots()
+
+    def _look_at_pilots(self) -> None:
         tried = [self.outcomes.get(pilot) for pilot in self._pilots]
         if tried and all(one is not None and one.failure is not None and one.failure.kind not in BAD_LUCK
                          for one in tried) and not self.folders:
-            self._over = "every pilot failed by an exception of the code"
+            self._over = RAISED
 
     def finish(self) -> None:
         """Nothing more is begun: say why of all that waits."""
@@ -296,10 +302,11 @@ class Schedule:
         return CellLine(cell=cell, outcome="left out", why=why)
 
     def failure(self) -> Failure | None:
-        """The failure of the whole job."""
+        """The failure of the whole job: of its pilots where these ended it, as others then began or not by chance."""
         lines = [line.model_copy(update={"id": line.cell.name}) for line in self.lines()]
         return failure_of_cells(lines, {
-            cell.name: one.failure for cell, one in self.outcomes.items() if one.failure is not None})
+            cell.name: one.failure for cell, one in self.outcomes.items()
+            if one.failure is not None and (self._over != RAISED or cell in self._pilots)})
 
 
 def failure_of_cells(

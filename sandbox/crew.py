@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from record.nouns.cells import Cell
+from record.source import ENTRY
 from record.syntax import reads_of
 from sandbox import cells
 from sandbox.cells import Ran, Schedule
@@ -62,7 +63,8 @@ class Crew:
 
     async def measure(self) -> Schedule:
         """Measure all that can be. Raises `TooLate`, `ExecutorError`."""
-        schedule = Schedule(self.job, reads_of(self.job.source.get(self.job.entry, "")) or {}, time.monotonic,
+        said = (reads_of(self.job.source.get(name, "")) for name in (self.job.entry, ENTRY))  # an entry may run it
+        schedule = Schedule(self.job, next(filter(None, said), dict[str, str]()), time.monotonic,
                             memory_gb=self.memory_gb, slots=1 if self.job.alone else self.slots)
         if schedule.waiting:
             await self._until_done(schedule, alone=self.job.alone)

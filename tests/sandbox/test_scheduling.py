@@ -146,6 +146,12 @@ def test_who_reads_another_comes_after_it(tmp_path: Path) -> None:
     assert outcome.cells[0].why == "it reads early@1 on digits, which was not measured"
 
 
+def test_what_cells_read_is_known_of_a_program_that_another_script_runs(tmp_path: Path) -> None:
+    job = job_of((cell("late", "1"), cell("early", "1")), tmp_path)
+    probe = replace(job, entry="probe.py", source={**job.source, "probe.py": "exec(open('experiment.py').read())"})
+    assert run(executor_of({"late": 1, "early": 1}), probe)[1] == ["early__1", "late__1"]
+
+
 MEMORY = Failure(kind="memory", message="too much")
 
 
@@ -187,6 +193,27 @@ def test_where_every_pilot_raises_the_rest_is_left_out(tmp_path: Path) -> None:
     outcome, order = run(executor_of({"a": 1, "b": 1}, failures=failures), job_of(study("ab", "123"), tmp_path))
     assert order == ["a__3", "b__3"] and outcome.failure is not None
     assert list(became(outcome).values()).count("left out") == 4
+
+
+def test_pilots_that_raised_before_a_kill_end_the_job_as_they_would_have_without(tmp_path: Path) -> None:
+    raised, cells = Failure(kind="other", message="NameError: x"), study("ab", "123")
+    failed = {one: CellOutcome(1.0, raised, cell=one) for one in cells[-2:]}
+    executor = executor_of({"a": 1, "b": 1}, failures={one.name: raised for one in cells})
+    whole, _ = run(executor, job_of(cells, tmp_path))
+    outcome, order = run(executor_of({"a": 1, "b": 1}), replace(job_of(cells, tmp_path), failed=failed))
+    assert order == [] and became(outcome) == became(whole) and outcome.failure == whole.failure
+
+
+def test_where_every_pilot_raises_the_first_of_them_is_told_whatever_began_beside_it(tmp_path: Path) -> None:
+    schedule = Schedule(job_of(study("a", "123"), tmp_path), {}, lambda: 0.0, slots=2)
+    pilot, beside = (found[0] for found in iter(schedule.take, None))
+    assert (pilot.level, beside.level) == ("3", "1")
+    for one in (beside, pilot):
+        raised = Failure(kind="other", message=f"ValueError: {one.level}")
+        schedule.ended(one, Ran(CellOutcome(1.0, raised, cell=one), tmp_path), tmp_path, alone=False)
+    schedule.finish()
+    failure = schedule.failure()
+    assert failure is not None and failure.message.endswith("the first, a@3 on digits: ValueError: 3")
 
 
 def test_kernels_that_die_end_the_job(tmp_path: Path) -> None:
