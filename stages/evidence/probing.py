@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import to_thread
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +66,15 @@ async def look_at_ablations(bench: Bench, client: ModelClient) -> None:
 
 def _probed(bench: Bench, node: str, probe: str) -> bool:
     return any(one.node == node and one.probe == probe for one in bench.state.probes)
+
+
+def chosen_cells(cells: Sequence[Cell], reads: Mapping[str, str]) -> tuple[Cell, ...]:
+    """Of each arm the first cell, and the cells whose artifacts these read."""
+    chosen = list({cell.arm: cell for cell in reversed(cells)}.values())
+    for cell in chosen:  # which grows meanwhile
+        chosen += [one for one in cells if one not in chosen and one.arm == reads.get(cell.arm)
+                   and (one.dataset, one.level, one.seed) == (cell.dataset, cell.level, cell.seed)]
+    return tuple(one for one in cells if one in chosen)
 
 
 class NotRunError(Exception):
@@ -136,7 +145,8 @@ class _Probes:
         """
         plan, measured = self.bench.plan, tuple[Measurement, ...]()
         try:
-            before, cells = await self._before(), self._cheapest()
+            before, cells = await self._before(), chosen_cells(
+                self._measured(), reads_of(self.code.get(PROGRAM, "")) or {})
             if not before:
                 raise NotRunError("not run: no predictions were handed in")
             measured = (await self._run("rows", 0, {ENTRY: ROWS}, entry=ENTRY, cells=cells)).measurements
@@ -190,20 +200,21 @@ class _Probes:
     def _folder(self, kind: Kind, number: int) -> Path:
         return self.bench.folder.root / "probes" / self.name / f"{kind}{number}"
 
-    def _cheapest(self) -> tuple[Cell, ...]:
-        """Of each arm the cell that took the least; none of a program that does all at once."""
-        lines = sorted(measured_cells(self.node), key=lambda line: -line.seconds)
-        return tuple({line.cell.arm: line.cell for line in lines}.values())
+    def _measured(self) -> list[Cell]:
+        """The cells behind the node's numbers, those on the smallest data first: seconds differ from run to run, and
+        would have each look at other cells. None of a program that does all at once."""
+        sizes = {one.name: one.features * sum(one.sizes.values()) for one in self.bench.facts}
+        return sorted((line.cell for line in measured_cells(self.node)), key=lambda cell: sizes.get(cell.dataset, 0))
 
     def _pair(self) -> tuple[tuple[str, str], tuple[Cell, Cell]]:
-        """The names of a baseline and of the method, with a cell of each at one place, the pair that took the least."""
-        seconds = {line.cell: line.seconds for line in measured_cells(self.node)}
+        """The names of a baseline and of the method, with a cell of each at one place, on the smallest data."""
+        measured = self._measured()
         roles = {arm.name: arm.role for arm in self.bench.plan.arms}
-        pairs = [(a, b) for a in seconds for b in seconds if roles.get(a.arm) == "baseline" and (
+        pairs = [(a, b) for a in measured for b in measured if roles.get(a.arm) == "baseline" and (
             roles.get(b.arm) == "method") and (a.dataset, a.level) == (b.dataset, b.level)]
         if not pairs or reads_of(self.code.get(PROGRAM, "")):
             raise NotRunError("not run: the program has no cells of a baseline and of the method that stand alone")
-        a, b = min(pairs, key=lambda pair: seconds[pair[0]] + seconds[pair[1]])
+        a, b = pairs[0]
         return (a.arm, b.arm), (a, b)
 
     async def _run(

@@ -22,6 +22,7 @@ from models.settings import ModelSettings
 from record.claims.means import paper_claims, trusted_replicates, winner
 from record.events.running import Commanded
 from record.events.searching import Prepared, Probed, Suspected
+from record.nouns.cells import Cell
 from record.nouns.code_reading import CodeDoubt
 from record.nouns.data import DatasetFacts
 from record.nouns.nodes import Finding
@@ -34,7 +35,7 @@ from sandbox.scripted import ScriptedExecutor
 from sandbox.settings import SandboxSettings
 from search.settings import RETRY_FACTOR, SearchSettings
 from stages.bench import Bench
-from stages.evidence.probing import probe_winners
+from stages.evidence.probing import chosen_cells, probe_winners
 from stages.evidence.scoring import frozen, score_tests
 from stages.nodes.canvas import Canvas
 from stages.nodes.plotting import draw
@@ -182,6 +183,14 @@ async def test_where_every_best_is_suspect_the_run_ends_without_a_paper_and_says
     with pytest.raises(NothingWorkedError, match=r"every stage is suspect.*typed numbers"):
         await score_tests(bench)
     assert not bench.state.tests  # agent.run makes exit 4 of it, "paper not released", with this reason
+
+
+def test_the_cells_that_are_probed_are_chosen_with_those_that_they_read() -> None:
+    a1, b1, a2, b2, c2 = (Cell(dataset="iris", arm=name[0], level=name[1]) for name in ("a1", "b1", "a2", "b2", "c2"))
+    assert chosen_cells((a1, b1, a2, b2), {"b": "a"}) == (a1, b1)
+    assert chosen_cells((a1, b1, a2, b2, c2), {"c": "b", "b": "a"}) == (a1, b1, a2, b2, c2)
+    assert chosen_cells((a1, b1, b2, c2), {}) == (a1, b1, c2) and chosen_cells((), {}) == ()
+    assert chosen_cells((b1, a1), {"a": "b", "b": "a"}) == (b1, a1)
 
 
 def test_what_a_probe_takes_of_the_gpus_is_left_free_from_the_start() -> None:
