@@ -18,6 +18,8 @@ PARITY = re.compile(rf"^([^&]+(?: & {COUNT}){{4}}) & \\rec\{{[\d.]+\}} & [^&]*(?
 """Of an arm's row: cells, steps, rows and parameters, seconds, and what is unequal."""
 STAGE = re.compile(rf"^((?:{'|'.join(get_args(StageName))})(?: & \\rec\{{\d+\}}){{4}}) & \\rec\{{\d+\}}(?= & )")
 """Of a stage's row: nodes, good ones, suspect ones and attempts, seconds."""
+UNEQUAL = re.compile(r"^\\item .* are not equal in seconds; .*\n| and seconds(?=; the appendix has what each)", re.M)
+"""That two arms took unequal seconds, where it is told of no other thing, or the word beside others."""
 
 
 def tree(state: RunState) -> list[tuple[object, ...]]:
@@ -27,7 +29,7 @@ def tree(state: RunState) -> list[tuple[object, ...]]:
 
 def latex(run: Path) -> dict[str, str]:
     """The sources of the paper, with the server's port, and what the work took, masked."""
-    return {path.name: "\n".join(map(_masked, path.read_text().splitlines()))
+    return {path.name: "\n".join(map(_masked, UNEQUAL.sub("", path.read_text()).splitlines()))
             for path in sorted((run / "paper").glob("*.tex"))}
 
 
