@@ -22,8 +22,8 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from record.bounded_yaml import load_yaml
 from record.errors import WrongUse
+from record.yaml_text import load_foreign_yaml
 from review.foreign.printed import Printed, numbers_of
 from sandbox.untrusted import BadFile, read_as
 
@@ -153,7 +153,7 @@ def _rows_of(path: Path, name: str, results: Results) -> Iterator[Row]:
     if form in (".csv", ".tsv"):
         yield from _table(list(csv.reader(io.StringIO(text), delimiter="\t" if form == ".tsv" else ",")), 1)
     elif form in (".json", ".yaml", ".yml"):
-        yield from _walk(json.loads(text) if form == ".json" else load_yaml(text), "")
+        yield from _walk(json.loads(text) if form == ".json" else load_foreign_yaml(text), "")
     elif form == ".jsonl":
         for number, line in enumerate(text.splitlines(), 1):
             if line.strip():

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from record.nouns.repository import Edit
 from sandbox.errors import RepositoryError
 from sandbox.repository.git import AUTHOR, run_git
-from sandbox.repository.source import POINTER, Source, config_values, linked_in, opened, root_of
+from sandbox.repository.source import POINTER, UserRepository, config_values, linked_in, opened, root_of
 from sandbox.untrusted import BadFile, open_regular
 
 __all__ = ["LARGE", "TEXT", "Blob", "Mirror", "Taken", "changed", "git", "root_of"]
@@ -305,7 +305,7 @@ def changed(before: str | None, edit: Edit) -> str:
     return before.replace(edit.old, edit.new)
 
 
-def _changed(source: Source, repository: Path, *, dirty: bool) -> bool:
+def _changed(source: UserRepository, repository: Path, *, dirty: bool) -> bool:
     """Whether there is uncommitted work. Raises `RepositoryError` where there is and may not be."""
     found = source.changed()
     if found and not dirty:

@@ -35,7 +35,7 @@ _LFS = re.compile(rb"^oid sha256:([0-9a-f]{64})\nsize (\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Source:
+class UserRepository:
     """A repository that can be read: its top folder, the commit of its HEAD, and our own git directory for it."""
 
     root: Path
@@ -96,7 +96,7 @@ class Source:
 
 
 @contextmanager
-def opened(repository: Path, commit: str = "", *, bare: bool = False) -> Generator[Source]:
+def opened(repository: Path, commit: str = "", *, bare: bool = False) -> Generator[UserRepository]:
     """The repository that a folder lies in, with a commit of it in place of its HEAD; `bare`: the folder may be one.
 
     Raises `RepositoryError` for what is none, has no commit, or borrows what lies elsewhere.
@@ -113,7 +113,7 @@ def opened(repository: Path, commit: str = "", *, bare: bool = False) -> Generat
         for folder, name in ((own, "index"), (common, "shallow"), (common, "info/exclude"), *(
                 (own, one) for one in os.listdir(own) if one.startswith("sharedindex."))):
             _copy(folder, name, reader)
-        source = Source(root, "", reader)
+        source = UserRepository(root, "", reader)
         _take_settings(source, common)
         try:
             found = source.git("rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
@@ -123,7 +123,7 @@ def opened(repository: Path, commit: str = "", *, bare: bool = False) -> Generat
         if not (reader / "index").exists():
             source.git("read-tree", "HEAD")
         try:
-            yield Source(root, found, reader)
+            yield UserRepository(root, found, reader)
         except RepositoryError as error:
             partial = str(error).startswith("git ") and any((common / "objects" / "pack").glob("*.promisor"))
             raise RepositoryError(f"{repository} is a partial clone, and what it lacks is not fetched: clone it whole "
@@ -225,7 +225,7 @@ def _copy(folder: Path, name: str, reader: Path) -> None:
         os.utime(reader / name, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def _take_settings(source: Source, common: Path) -> None:
+def _take_settings(source: UserRepository, common: Path) -> None:
     """What says what counts as changed: plain values of the repository's and the person's, and the person's ignores."""
     home, folder = os.environ.get("HOME", ""), os.environ.get("XDG_CONFIG_HOME", "")
     folder = folder or (f"{home}/.config" if home else "")

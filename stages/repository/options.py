@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import yaml
 
-from record.bounded_yaml import load_yaml
 from record.nouns.frozen import Scalar
+from record.yaml_text import load_foreign_yaml
 from stages.repository.code import Code, last_name
 
 _CONSTRUCTORS = ("add_argument", "option", "Option", "Argument")
@@ -247,7 +247,7 @@ def _keys(path: str, text: str, prefix: str) -> Iterator[Key]:
 
 def _mapping(text: str) -> dict[str, Any]:
     try:
-        told = load_yaml(text)
+        told = load_foreign_yaml(text)
     except (yaml.YAMLError, ValueError, RecursionError):
         try:
             told = json.loads(text)
