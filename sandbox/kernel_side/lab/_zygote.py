@@ -26,7 +26,7 @@ import stat
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -164,8 +164,8 @@ class _Cell:
 
     def run(self) -> dict[str, Any]:
         try:
-            if self._walls is not None:
-                _list_fonts(self._walls, self._job.folder)
+            if self._walls is not None and not os.path.exists(f"{self._walls.cache}/matplotlib"):
+                _list_fonts(self._files or _files_of(self._job.folder))
             end = self._lived(self._job)
         finally:
             _end_all()
@@ -255,7 +255,7 @@ class _Cell:
 
     def _answer(self, process: _Process, message: dict[str, Any]) -> None:
         if "end" in message:
-            self._peak = max(self._peak, _taken_at_most(process.pid))
+            self._peak = max(self._peak, _peak_bytes(process.pid))
             process.end = _plain(message["end"])
             self._signal(process, signal.SIGKILL)  # with its group, or what notices its end may still say something
         elif isinstance(digest := message.get("shared"), str) and re.fullmatch(r"[0-9a-f]{40}", digest):
@@ -367,13 +367,12 @@ def _files_of(folder: Path) -> dict[str, bytes]:
     return {str(name): (folder / name).read_bytes() for name in names if name.parts[0] not in ("inputs", "checkpoints")}
 
 
-def _list_fonts(walls: Walls, folder: Path) -> None:
-    """Have matplotlib's list of fonts made in the common cache, for a program that names it, where it is not there yet.
+def _list_fonts(files: Mapping[str, bytes]) -> None:
+    """Have matplotlib's list of fonts made in the common cache for a program, by its files, that names matplotlib.
 
     A process of ours makes it, since the caches of cells end with them.
     """
-    if os.path.exists(f"{walls.cache}/matplotlib") or not any(
-            b"matplotlib" in text for name, text in _files_of(folder).items() if name.endswith(".py")):
+    if not any(b"matplotlib" in text for name, text in files.items() if name.endswith(".py")):
         return
     if (pid := os.fork()) == 0:
         try:
@@ -386,9 +385,9 @@ def _list_fonts(walls: Walls, folder: Path) -> None:
     _try(lambda: os.waitpid(pid, 0))
 
 
-def _taken_at_most(pid: int) -> int:
-    """The bytes that a child once held at most beyond what it has of this process, those of files left out: looks from
-    outside miss what is freed between two of them. None once it is gone."""
+def _peak_bytes(pid: int) -> int:
+    """The most memory that a child ever had beyond what it shares with this process, mapped files left out; 0 once it
+    is gone. Looks from outside miss what is freed between two of them."""
     sizes: list[dict[str, int]] = []
     for one in (pid, os.getpid()):
         with suppress(OSError), open(f"/proc/{one}/status", encoding="utf-8", errors="replace") as file:
