@@ -155,15 +155,15 @@ def _named(evidence: Evidence) -> re.Pattern[str]:
     """Arms by name and title, by the last word of a title where no other has it, and by what any study calls them."""
     assert evidence.plan is not None
     titles = [one.title.lower() for one in evidence.plan.arms]
-    heads = [title.split()[-1] for title in titles if title and len(title.split()[-1]) > 4]
-    names = {text.lower() for one in evidence.plan.arms for text in (one.name, one.title) if len(text) > 1}
+    heads = [words[-1] for title in titles if (words := title.split()) and len(words[-1]) > 4]
+    names = {text.lower() for one in evidence.plan.arms for text in (one.name, one.title) if len(text.strip()) > 1}
     names |= {head for head in heads if sum(head in title for title in titles) == 1 and head not in _COMMON}
     return re.compile(rf"(?<!\w)(?:{'|'.join([*map(_loose, sorted(names, key=len, reverse=True)), _GENERIC])})(?!\w)")
 
 
 def _metrics(evidence: Evidence) -> re.Pattern[str]:
     assert evidence.plan is not None
-    names = {text.lower() for one in evidence.plan.metrics for text in (one.name, one.title) if text}
+    names = {text.lower() for one in evidence.plan.metrics for text in (one.name, one.title) if text.strip()}
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(_loose, sorted(names)))})s?(?!\w)")
 
 

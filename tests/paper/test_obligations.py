@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from record.events.papers import Drafted
@@ -57,6 +57,7 @@ def material(run: RunState) -> Material:
 
 
 @given(st.lists(NAMES, min_size=17, max_size=17))
+@example(["CIFAR-10"] * 10 + ["\r"] + ["CIFAR-10"] * 6)  # the title of an arm is blank
 def test_the_binder_takes_what_is_owed_whatever_things_are_called(titles: list[str]) -> None:
     made = material(called(titles))
     statements, evidence = write_inputs(made).statements, made.evidence
