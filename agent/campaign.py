@@ -62,7 +62,7 @@ from record.lock import hold
 from record.nouns.decisions import Spending
 from record.nouns.idea import Idea, IdeaError, read_ideas
 from record.reading import RecordError, is_run, read_events, read_state
-from record.whole import whole
+from record.whole_numbers import parse_whole_number
 from search.replication import prospect_of
 from stages.ideation.converting import is_text, read_text
 
@@ -433,7 +433,7 @@ class Campaign:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                return whole(os.pread(file, 20, 0).decode(errors="replace")) or 0
+                return parse_whole_number(os.pread(file, 20, 0).decode(errors="replace")) or 0
         return None
 
     def _settle(self, one: Entry) -> None:

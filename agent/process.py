@@ -38,7 +38,7 @@ from record.folder import RunFolder, write_file
 from record.keeping import collect
 from record.log import EventLog
 from record.nouns.nodes import STAGES, Phase, StageName
-from record.whole import whole
+from record.whole_numbers import parse_whole_number
 from sandbox.datasets import files_of
 from sandbox.errors import ClusterDown, ExecutorError, PackageError
 from sandbox.executor import LocalExecutor
@@ -76,7 +76,7 @@ def job_end(variable: str) -> float | None:
 
     Source: sbatch(1), output environment variables, SLURM_JOB_END_TIME.
     """
-    return float(whole(variable) or 0) or None
+    return float(parse_whole_number(variable) or 0) or None
 
 
 @dataclass

@@ -33,7 +33,7 @@ from literature.library import Entry
 from literature.matching import authors_in, disagreement, normalized, same_title, title_key
 from literature.works import Answers, Source, Work
 from record.nouns.frozen import Frozen
-from record.whole import whole
+from record.whole_numbers import parse_whole_number
 
 _PART = re.compile(r"^(source|id|date|agreed|sha256):\s*(.+)$", re.DOTALL)
 
@@ -122,7 +122,7 @@ def disagreements(entry: Entry, work: Work) -> tuple[str, ...]:
     if why := disagreement(entry.fields["author"], work.authors, known_cut=work.cut):
         found.append(why)
     year = entry.plain("year")
-    if whole(year) not in work.years:
+    if parse_whole_number(year) not in work.years:
         found.append(f"the year is {year!r}, {work.source} lists {', '.join(map(str, work.years)) or 'none'}")
     return tuple(found)
 

@@ -76,11 +76,11 @@ def usage_of(responses: Sequence[ModelResponse], request: ModelRequest, settings
     """What all responses to a request took."""
     used, asked = Usage(usd=0.0, cached_usd=0.0), prompt_tokens(request)
     for number, response in enumerate(responses):
-        used += taken(response, asked + number * (request.max_tokens + OVERHEAD), request.max_tokens, settings)
+        used += billed_usage(response, asked + number * (request.max_tokens + OVERHEAD), request.max_tokens, settings)
     return used
 
 
-def taken(response: ModelResponse, read: int, written: int, settings: ModelSettings) -> Usage:
+def billed_usage(response: ModelResponse, read: int, written: int, settings: ModelSettings) -> Usage:
     """What a response took, as the server says; `read` and `written`, the most tokens that were set aside for it, where
     it says nothing, or counts that cannot be."""
     told = response.usage

@@ -131,7 +131,7 @@ class SubjectModels:
                     response = await subject.request(question)
                     subject.answered()
                     answer = _exchange(exchange, question, response)
-                    used = prices.taken(response, *subject.most_tokens(question), subject.settings.settings)
+                    used = prices.billed_usage(response, *subject.most_tokens(question), subject.settings.settings)
                     await self._exchanges.settle(
                         number, most, answer, tokens=(used.input_tokens, used.output_tokens), usd=used.usd or 0.0,
                         seconds=self._clock() - began)

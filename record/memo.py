@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-MOST = 20_000
+MAX_ENTRIES = 20_000
 """Values that one memo keeps, those made last."""
 
 
@@ -29,6 +29,6 @@ class Memo(Generic[T]):
         value = make()
         self._kept.pop(key, None)
         self._kept[key] = made_of, value
-        if len(self._kept) > MOST:
+        if len(self._kept) > MAX_ENTRIES:
             self._kept.pop(next(iter(self._kept)), None)
         return value

@@ -6,7 +6,7 @@ DIGITS = 15
 """At most: longer ones name nothing that there is, and Python reads no more than some thousand."""
 
 
-def whole(text: str) -> int | None:
+def parse_whole_number(text: str) -> int | None:
     """The number that a text consists of, in the digits 0 to 9; None where it is no such number (`²` is a digit, too).
     """
     return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else None

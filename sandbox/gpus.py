@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from record.whole import whole
+from record.whole_numbers import parse_whole_number
 from sandbox.errors import GpuError
 
 
@@ -96,7 +96,7 @@ def select_devices(seen: Sequence[Device], wanted: Sequence[str]) -> tuple[Devic
     """
     chosen: list[Device] = []
     for word in wanted:
-        place = whole(word)
+        place = parse_whole_number(word)
         device = next(iter(seen[place:]), None) if place is not None else _named(seen, word)
         if device is None:
             known = ", ".join(f"{place} {device.name} {device.uuid}" for place, device in enumerate(seen)) or "none"
@@ -110,7 +110,7 @@ def select_devices(seen: Sequence[Device], wanted: Sequence[str]) -> tuple[Devic
 
 def _named(devices: Sequence[Device], word: str) -> Device | None:
     """The one device of that index, UUID or beginning of a UUID."""
-    if (index := whole(word)) is not None:
+    if (index := parse_whole_number(word)) is not None:
         return next((device for device in devices if device.index == index), None)
     if not word.startswith(("GPU-", "MIG-")):
         return None

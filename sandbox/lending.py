@@ -15,22 +15,22 @@ from record.descriptors import empty, remove_tree
 from record.nouns.nodes import Failure
 from sandbox.errors import ExecutorError
 from sandbox.execution import Execution
-from sandbox.untrusted import BadFile, Held, opened, told
+from sandbox.untrusted import BadFile, OpenFolder, as_bad_file, opened
 
 
-def lend(folder: Path, reach: Path, inside: str) -> Held:
+def lend(folder: Path, reach: Path, inside: str) -> OpenFolder:
     """Move a folder to `reach/inside/its name`, where code that lives may run in it.
 
     Code that has its hands in `reach` cannot have it land elsewhere. Raises `BadFile` where anything is in its way,
     `OSError`.
     """
-    held = Held(folder)
+    held = OpenFolder(folder)
     try:
-        with told(reach.name), opened(reach) as place:
+        with as_bad_file(reach.name), opened(reach) as place:
             if left := os.listdir(place):
                 raise BadFile(f"{left[0]} lies in {reach.name}")
             os.mkdir(inside, dir_fd=place)
-        with told(inside), opened(reach, inside) as place:
+        with as_bad_file(inside), opened(reach, inside) as place:
             os.rename(folder, folder.name, dst_dir_fd=place)
             if not held.is_at(folder.name, place):
                 raise BadFile(f"{folder.name} was taken away")
@@ -39,7 +39,7 @@ def lend(folder: Path, reach: Path, inside: str) -> Held:
     return held
 
 
-def take_back(held: Held, folder: Path, reach: Path | None = None, inside: str = "") -> bool:
+def take_back(held: OpenFolder, folder: Path, reach: Path | None = None, inside: str = "") -> bool:
     """Move a folder that was lent back to where it was, and remove what else lies in `reach`; without `reach`, only see
     to it that it still is there.
 
@@ -47,10 +47,11 @@ def take_back(held: Held, folder: Path, reach: Path | None = None, inside: str =
     """
     held.unlock()
     if reach is not None:
-        with suppress(FileNotFoundError, BadFile), opened(reach, inside, unlock=True) as place, told(folder.name):
+        with (suppress(FileNotFoundError, BadFile), opened(reach, inside, unlock=True) as place,
+              as_bad_file(folder.name)):
             if held.is_at(folder.name, place):
                 os.rename(folder.name, folder, src_dir_fd=place)
-        with suppress(FileNotFoundError, BadFile), opened(reach, unlock=True) as place, told(reach.name):
+        with suppress(FileNotFoundError, BadFile), opened(reach, unlock=True) as place, as_bad_file(reach.name):
             empty(place)  # where that fails, `lend` will say so
     if held.is_at(folder):
         return True
@@ -59,7 +60,9 @@ def take_back(held: Held, folder: Path, reach: Path | None = None, inside: str =
     return False
 
 
-def returned(held: Held, folder: Path, execution: Execution, reach: Path | None = None, inside: str = "") -> Execution:
+def check_returned(
+    held: OpenFolder, folder: Path, execution: Execution, reach: Path | None = None, inside: str = "",
+) -> Execution:
     """The execution, with the failure of code that did something to the folder that it was given; at `folder` is one
     for us to read then, empty in that case. Raises `ExecutorError`."""
     try:

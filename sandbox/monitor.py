@@ -31,7 +31,7 @@ from sandbox.gpus import Nvml
 from sandbox.isolation.processes import process_tree, proportional_bytes
 from sandbox.job import MEASUREMENTS, Logged, Progress, Watch
 from sandbox.output import Transcript
-from sandbox.untrusted import FILE_BYTES, BadFile, Held, Where, open_regular, opened
+from sandbox.untrusted import FILE_BYTES, BadFile, OpenFolder, Where, open_regular, opened
 
 WATCH_SECONDS = 5.0
 """Between two looks at what running code logs, for the pruning of hopeless experiments, which run for minutes."""
@@ -52,7 +52,7 @@ class Monitor:
 
     def __init__(self, watch: Watch, folder: Path) -> None:
         self._watch = watch
-        self._folder = Held(folder)  # wherever it is moved to
+        self._folder = OpenFolder(folder)  # wherever it is moved to
         self._signs = (0, 0, 0)
         self._heard = 0.0
         self._looking = Lock()  # `last` may come while `follow` still looks, in another thread

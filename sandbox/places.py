@@ -21,11 +21,11 @@ from sandbox.gpu_leases import Lease
 from sandbox.isolation.limits import oom_kills
 from sandbox.isolation.mounts import StartOptions
 from sandbox.kernels import Kernel
-from sandbox.lending import lend, returned
+from sandbox.lending import check_returned, lend
 from sandbox.monitor import Monitor, Usage
 from sandbox.pool import MATPLOTLIBRC, names_of
 from sandbox.running import Runner
-from sandbox.untrusted import BadFile, Held
+from sandbox.untrusted import BadFile, OpenFolder
 from sandbox.workspace import CELLS, copy_view
 
 
@@ -90,7 +90,7 @@ class KernelPlace:
             execution = await self.runner.within(
                 kernel, self._lease, replace(script, folder=self.folder / CELLS / script.folder.name), monitor=monitor,
                 usage=self._usage)
-            execution = await asyncio.to_thread(returned, held, script.folder, execution, self.folder, CELLS)
+            execution = await asyncio.to_thread(check_returned, held, script.folder, execution, self.folder, CELLS)
         except BaseException:
             await self.close()
             raise
@@ -108,7 +108,7 @@ class KernelPlace:
             self.runner.gpus.release(lease, self._usage.processes)
         self._usage = Usage()
 
-    async def _lent(self, script: Script) -> tuple[Kernel, Held]:
+    async def _lent(self, script: Script) -> tuple[Kernel, OpenFolder]:
         """The kernel, with the cell's folder in its reach. Raises `ExecutorError`."""
         kernel = await self._opened(script)
         try:

@@ -25,7 +25,7 @@ from sandbox.isolation.limits import Limits, limits_of
 from sandbox.isolation.mounts import KernelConfig, StartOptions
 from sandbox.job import Job, Outcome, TooLate
 from sandbox.kernels import Kernel
-from sandbox.lending import returned
+from sandbox.lending import check_returned
 from sandbox.monitor import Meter, Monitor, Usage
 from sandbox.output import Transcript
 from sandbox.pool import Pool
@@ -35,7 +35,7 @@ from sandbox.scorer_tasks import ENTRY, Task, lay_out, read_scores, tasks_of
 from sandbox.scorers import read_frozen
 from sandbox.scoring import read_submitted
 from sandbox.subjects import Session, Subjects, serving
-from sandbox.untrusted import BadFile, Held, disarm
+from sandbox.untrusted import BadFile, OpenFolder, disarm
 from sandbox.workspace import prepare_workspace
 
 _USUAL = Needs()
@@ -71,10 +71,10 @@ class Runner:
         try:
             script = await self.prepared(job)
             source = script.text
-            held = Held(script.folder)
+            held = OpenFolder(script.folder)
             monitor = Monitor(job.watch, script.folder) if job.watch is not None else None
             execution = await self.execute(script, ready, monitor)
-            execution = await asyncio.to_thread(returned, held, script.folder, execution)
+            execution = await asyncio.to_thread(check_returned, held, script.folder, execution)
         finally:
             if ready is not None:
                 ready.kill()

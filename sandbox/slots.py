@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
-from record.whole import whole
+from record.whole_numbers import parse_whole_number
 from sandbox.errors import ExecutorError
 
 POLL = 0.05
@@ -72,13 +72,14 @@ class Slots:
         except OSError:
             return False
         who, _, held = text.partition(" ")
-        number = whole(held)
+        number = parse_whole_number(held)
         return who != self._who and number is not None and number < self._held - 1
 
     def _files(self) -> list[Path]:
         assert self._shared is not None
         try:
-            numbers = {number: one for one in self._shared.iterdir() if (number := whole(one.name)) is not None}
+            numbers = {number: one for one in self._shared.iterdir()
+                       if (number := parse_whole_number(one.name)) is not None}
         except OSError as error:
             raise ExecutorError(f"the slots in {self._shared} cannot be read: {error.strerror}") from None
         if not numbers:

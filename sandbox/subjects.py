@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from record.exchanges import SubjectBudgetSpent, SubjectRefused
 from record.nouns.frozen import encodable
 from record.nouns.subjects import Exchange, Question
-from record.whole import whole
+from record.whole_numbers import parse_whole_number
 
 MESSAGE = 2**20
 """Bytes of one question, at most."""
@@ -77,7 +77,7 @@ class Session:
     def cited(self, exchange: str) -> Exchange | None:
         """An exchange of this execution by its id; None where it is none of its own."""
         digest, _, ordinal = exchange.rpartition("-")
-        if (number := whole(ordinal)) is None or number >= self._drawn.get(digest, 0):
+        if (number := parse_whole_number(ordinal)) is None or number >= self._drawn.get(digest, 0):
             return None
         return self.subjects.find(self.key, exchange)
 

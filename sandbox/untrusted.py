@@ -1,7 +1,8 @@
 """The one door to a folder that untrusted code can write to: reading, writing, moving and removing by descriptor.
 
-A folder is given as a path, of which all but the last name are ours alone, or as `Held`. Kept: no link is followed, the
-folder itself included, whatever the code renames while we work; no read blocks on a pipe or takes in more than a limit.
+A folder is given as a path, of which all but the last name are ours alone, or as `OpenFolder`. Kept: no link is
+followed, the folder itself included, whatever the code renames while we work; no read blocks on a pipe or takes in more
+than a limit.
 What the code did to its files is `BadFile`, the failure of its attempt; what our disk or system did is an `OSError`.
 
 Not kept: that a file is whole while a process of the code lives, which can write to it.
@@ -36,9 +37,9 @@ from sandbox.errors import SandboxError, SubmissionRefused
 
 FILE_BYTES = 256 * 2**20
 """Largest file (an array, a submission, measurements) that is read: a few of them must fit into our memory at once."""
-LINES, LINE = 1_000_000, 100_000
+MAX_LINES, MAX_LINE_BYTES = 1_000_000, 100_000
 """Lines of a file that are read, and bytes of one: each becomes an object of ours, which is larger."""
-ENTRIES, DEPTH = 1_000_000, 100
+MAX_ENTRIES, MAX_DEPTH = 1_000_000, 100
 """Files and folders below a folder, and folders in each other, that are looked at."""
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
 
@@ -67,7 +68,7 @@ def read_as(words: str, into: type[SandboxError] = BadFile, *more: type[Exceptio
         raise into(f"{words} ({type(error).__name__}: {' '.join(str(error).split())[:200]})") from error
 
 
-class Held:
+class OpenFolder:
     """A folder that we made, by its descriptor: it stays that one, whatever is made to stand at its name."""
 
     def __init__(self, path: Path) -> None:
@@ -86,24 +87,24 @@ class Held:
         unlock_folder(self.descriptor)
 
 
-Where = Path | Held
+Where = Path | OpenFolder
 
 
 @contextmanager
 def opened(folder: Where, *names: str, make: bool = False, unlock: bool = False) -> Generator[int]:
     """While inside, a descriptor of a folder or, by these names, of one below it. With `make` it is made where it is
     not there. Raises `BadFile`, `FileNotFoundError`, and `OSError` of our system."""
-    if isinstance(folder, Held):
+    if isinstance(folder, OpenFolder):
         place = os.dup(folder.descriptor)
     else:
-        with told(folder.name, None, str(folder)):
+        with as_bad_file(folder.name, None, str(folder)):
             place = open_folder(folder, unlock=unlock)
     try:
         for depth, name in enumerate(names, start=1):
             if make:
                 with suppress(FileExistsError):
                     os.mkdir(name, dir_fd=place)
-            with told("/".join(names[:depth]), place, name):
+            with as_bad_file("/".join(names[:depth]), place, name):
                 inner = open_folder(name, place, unlock=unlock)
             os.close(place)
             place = inner
@@ -113,7 +114,7 @@ def opened(folder: Where, *names: str, make: bool = False, unlock: bool = False)
 
 
 @contextmanager
-def told(what: str, place: int | None = None, name: str = "") -> Generator[None]:
+def as_bad_file(what: str, place: int | None = None, name: str = "") -> Generator[None]:
     """While inside, what the code did to a file or folder is `BadFile`; what is not there passes as it is."""
     try:
         yield
@@ -130,7 +131,7 @@ def open_regular(folder: Where, relative: str, limit: int) -> BufferedReader:
     """The open file. Raises `BadFile` where it is no plain file in the folder or holds more than `limit` bytes."""
     *above, name = _names(relative)
     try:
-        with opened(folder, *above) as place, told(relative):
+        with opened(folder, *above) as place, as_bad_file(relative):
             file = os.fdopen(open_plain(name, place), "rb")
     except FileNotFoundError as error:
         raise BadFile(f"{relative} cannot be read: {error.strerror}") from error
@@ -166,15 +167,15 @@ def read_whole(folder: Where, relative: str, limit: int) -> bytes:
         return file.read()
 
 
-def read_lines(folder: Where, relative: str, limit: int, *, most: int = LINES) -> list[bytes]:
+def read_lines(folder: Where, relative: str, limit: int, *, most: int = MAX_LINES) -> list[bytes]:
     """The lines of a file that are not empty, none where there is no file. Raises `BadFile`."""
     if not exists(folder, relative):
         return []
     lines: list[bytes] = []
     with open_regular(folder, relative, limit) as file:
-        while line := file.readline(LINE + 1):
-            if len(line) > LINE:
-                raise BadFile(f"{relative} has a line of more than {LINE} bytes")
+        while line := file.readline(MAX_LINE_BYTES + 1):
+            if len(line) > MAX_LINE_BYTES:
+                raise BadFile(f"{relative} has a line of more than {MAX_LINE_BYTES} bytes")
             if line := line.strip():
                 lines.append(line)
             if len(lines) > most:
@@ -190,8 +191,8 @@ def names_in(folder: Where, relative: str, ending: str) -> list[str]:
     except FileNotFoundError:
         return []
     names = sorted(name for name in listed if name.endswith(ending) and not name.startswith("."))
-    if len(names) > ENTRIES:
-        raise BadFile(f"{relative}/ holds more than {ENTRIES} files")
+    if len(names) > MAX_ENTRIES:
+        raise BadFile(f"{relative}/ holds more than {MAX_ENTRIES} files")
     for name in names:
         if not NAME.fullmatch(name):
             raise BadFile(f"{relative}/ holds a file named {name!r}: use letters, digits and _ . - only")
@@ -211,21 +212,21 @@ def folders_in(folder: Where, relative: str) -> list[str]:
 
 def entries_below(folder: Where, relative: str = "") -> Iterator[tuple[str, os.stat_result]]:
     """Path (below that folder) and status of all that is below a folder or sub-folder, sorted, folders before what is
-    in them; nothing where there is none. Raises `BadFile`, also beyond `ENTRIES` and `DEPTH`."""
+    in them; nothing where there is none. Raises `BadFile`, also beyond `MAX_ENTRIES` and `MAX_DEPTH`."""
     count = 0
 
     def inner(place: int, above: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
         nonlocal count
         for name in sorted(os.listdir(place)):
             count += 1
-            if count > ENTRIES:
-                raise BadFile(f"it left more than {ENTRIES} files and folders: put them into one archive")
+            if count > MAX_ENTRIES:
+                raise BadFile(f"it left more than {MAX_ENTRIES} files and folders: put them into one archive")
             status = os.stat(name, dir_fd=place, follow_symlinks=False)
             yield f"{above}{name}", status
             if stat.S_ISDIR(status.st_mode):
-                if depth == DEPTH:
-                    raise BadFile(f"folders are nested more than {DEPTH} deep")
-                with told(f"{above}{name}", place, name):
+                if depth == MAX_DEPTH:
+                    raise BadFile(f"folders are nested more than {MAX_DEPTH} deep")
+                with as_bad_file(f"{above}{name}", place, name):
                     below = open_folder(name, place)
                 try:
                     yield from inner(below, f"{above}{name}/", depth + 1)
@@ -294,11 +295,11 @@ def disarm(folder: Where, *, plain: bool = False) -> None:
     opened again, and with `plain` nothing stays but files and folders. Raises `BadFile` where folders are nested too
     deep; what is deeper is gone then.
     """
-    if isinstance(folder, Held):
+    if isinstance(folder, OpenFolder):
         folder.unlock()
     with suppress(FileNotFoundError), opened(folder, unlock=True) as place:
         if not _disarm(place, 1, plain=plain):
-            raise BadFile(f"folders are nested more than {DEPTH} deep")
+            raise BadFile(f"folders are nested more than {MAX_DEPTH} deep")
 
 
 def _disarm(place: int, depth: int, *, plain: bool) -> bool:
@@ -312,11 +313,11 @@ def _disarm(place: int, depth: int, *, plain: bool) -> bool:
             elif not stat.S_ISDIR(mode):
                 if plain:
                     remove_at(name, place)
-            elif depth == DEPTH:
+            elif depth == MAX_DEPTH:
                 remove_at(name, place)
                 whole = False
             else:
-                with told(name, place, name):
+                with as_bad_file(name, place, name):
                     inner = open_folder(name, place, unlock=True)
                 try:
                     whole = _disarm(inner, depth + 1, plain=plain) and whole
@@ -336,14 +337,14 @@ def bytes_below(folder: Path) -> int:
         with os.scandir(place) as entries:
             for entry in entries:
                 count += 1
-                if count > ENTRIES:  # a file may be empty, and a disk has room for so many
-                    raise BadFile(f"there are more than {ENTRIES} files and folders")
+                if count > MAX_ENTRIES:  # a file may be empty, and a disk has room for so many
+                    raise BadFile(f"there are more than {MAX_ENTRIES} files and folders")
                 with suppress(OSError):
                     status = entry.stat(follow_symlinks=False)
                     total += status.st_blocks * 512
                     if stat.S_ISDIR(status.st_mode):
-                        if depth == DEPTH:
-                            raise BadFile(f"folders are nested more than {DEPTH} deep")
+                        if depth == MAX_DEPTH:
+                            raise BadFile(f"folders are nested more than {MAX_DEPTH} deep")
                         below = open_folder(entry.name, place)
                         try:
                             total += inner(below, depth + 1)
@@ -370,7 +371,7 @@ def _made(folder: Where) -> Generator[None]:
     """While inside, a path that is to be written to is a folder, made where there is nothing."""
     name = folder.name if isinstance(folder, Path) else "its folder"
     try:
-        with told(name):
+        with as_bad_file(name):
             if isinstance(folder, Path):
                 folder.mkdir(parents=True, exist_ok=True)
             yield

@@ -35,8 +35,8 @@ from sandbox.repository.mirror import Mirror
 from sandbox.results import failure_of
 from search.settings import RETRY_FACTOR, SearchSettings
 from search.signals import Signals
+from stages.in_progress import WorkInProgress
 from stages.settings import PaperSettings
-from stages.under_way import UnderWay
 
 QUIETEST = 60.0
 """Seconds that an experiment may be silent at least, where no setting says so: imports alone may take ten."""
@@ -96,7 +96,7 @@ class Bench:
     isolation: Callable[[RunState], str] = lambda _: ""
     """What kept experiments from withheld labels, and what did not, in plain words."""
     signals: Signals = field(default_factory=Signals)
-    under_way: UnderWay = field(default_factory=UnderWay)
+    in_progress: WorkInProgress = field(default_factory=WorkInProgress)
     """Cells that are measured now, by key, and figures that are looked at, by the sha256 of their file."""
     sources: Sources = field(default_factory=registry)
     """Every dataset that can be had, by name."""

@@ -13,18 +13,18 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 
 
-class UnderWay:
+class WorkInProgress:
     """Keys of such work, each held by the node that came first."""
 
     def __init__(self) -> None:
         self._ended: dict[str, asyncio.Event] = {}
 
-    def by_others(self, keys: Iterable[str]) -> list[asyncio.Event]:
+    def claimed_by_others(self, keys: Iterable[str]) -> list[asyncio.Event]:
         """What says, for each of these keys that is held, that its work is recorded or given up."""
         return [self._ended[key] for key in keys if key in self._ended]
 
     @contextmanager
-    def held(self, keys: Iterable[str]) -> Generator[None]:
+    def claim(self, keys: Iterable[str]) -> Generator[None]:
         """Hold those of these keys that nobody holds."""
         own = {key: asyncio.Event() for key in keys if key not in self._ended}
         self._ended |= own

@@ -43,7 +43,7 @@ from record.lock import hold
 from record.log import EventLog
 from record.nouns.decisions import Work
 from record.prompts import keep as keep_prompt
-from record.whole import whole
+from record.whole_numbers import parse_whole_number
 from review.judge import guarded, read_paper
 from review.judge.quotes import stands_in
 from review.judge.sections import excerpt
@@ -230,7 +230,7 @@ def bench_exp_review(asked: BenchExpReview) -> int:
     paper, _, index = asked.task.partition("/")
     file = next((one for one in files if one.parent.name == paper), None)
     content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file is not None else {"questions": ()}
-    number = whole(index)
+    number = parse_whole_number(index)
     if file is None or number is None or number >= len(content["questions"]):
         raise WrongUse(f"{asked.folder} has no task {asked.task}: see scientist bench exp-review {asked.folder}")
     state: Literal["accepted", "rejected"] = "accepted" if asked.accept else "rejected"

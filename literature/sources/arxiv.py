@@ -16,7 +16,7 @@ from literature.settings import SourceName
 from literature.sources import Catalogue, years_of
 from literature.web import Question
 from literature.works import Wanted, Work, arxiv_of, doi_of
-from record.whole import whole
+from record.whole_numbers import parse_whole_number
 
 _ATOM, _ARXIV = "{http://www.w3.org/2005/Atom}", "{http://arxiv.org/schemas/atom}"
 _STOP = frozenset("a an and as at by for from in is of on or the to via with not andnot".split())
@@ -72,7 +72,7 @@ def _work(entry: ElementTree.Element) -> Work | None:
                           comment, re.IGNORECASE)
     return Work(
         source="arxiv", id=identifier, title=title, authors=tuple(one for one in names if one),
-        years=years_of(*map(whole, (*printed[-1:], published))), venue=journal,
+        years=years_of(*map(parse_whole_number, (*printed[-1:], published))), venue=journal,
         dois=(doi,) if doi else (), arxiv=identifier, abstract=_text(entry, f"{_ATOM}summary"),
         retracted=marked or withdrawn is not None)
 

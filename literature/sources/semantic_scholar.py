@@ -16,7 +16,7 @@ from literature.settings import SourceName
 from literature.sources import Catalogue, Shape, at, parsed, works, years_of
 from literature.web import Question
 from literature.works import Wanted, Work, arxiv_of, arxiv_year, doi_of
-from record.whole import whole
+from record.whole_numbers import parse_whole_number
 
 _FIELDS = "title,abstract,year,publicationDate,authors,externalIds,venue"
 
@@ -67,7 +67,7 @@ def _work(item: _Item) -> Work | None:
     title, marked = without_retraction_mark(item.title)
     doi = doi_of(item.doi or "")
     arxiv = arxiv_of(f"arXiv:{item.arxiv}" if item.arxiv else item.doi or "")
-    dated = whole(item.date[:4]) if item.date else None
+    dated = parse_whole_number(item.date[:4]) if item.date else None
     return Work(
         source="semantic_scholar", id=item.id, title=title, authors=tuple(one.name or "" for one in item.authors or ()),
         years=years_of(item.year, dated, arxiv_year(arxiv)), venue=item.venue or "", dois=(doi,) if doi else (),

@@ -4,7 +4,7 @@ An effect is computed for every seed from that seed's own values, so that arms a
 over seeds. Where test examples, or clusters of them, count as a sample, too, the variance over them is added to that of
 the mean over seeds, each times the square of its own Student quantile: that holds whatever their sizes, where degrees
 of freedom after Satterthwaite promise too much with two or three seeds. Where datasets are the unit, a value is a
-dataset's mean over seeds. Over fewer clusters than `LEAST_CLUSTERS` nothing is decided.
+dataset's mean over seeds. Over fewer clusters than `MIN_CLUSTERS` nothing is decided.
 
 A seed whose training diverged is left out, with the rate of every arm told beside the verdict, or counts as the
 metric's worst value, as the hypothesis says. The mean with worst values has no Student's interval: one that saw no
@@ -77,7 +77,7 @@ SKEWED = 0.6
 """Of its level, that at which the interval of an estimand with a `min`, `max` or `worst` is taken: the least of several
 normal values is skewed, and Student's interval misses its mean in up to 3.9 % on one side (of 30 values, five seeds)
 where it promises 2.5 %. Measured by `benchmarks.boundaries`."""
-LEAST_CLUSTERS = 5
+MIN_CLUSTERS = 5
 """Clusters of test examples below which no verdict is given: so few show no spread that could be trusted."""
 
 
@@ -134,13 +134,13 @@ def cluster_faults(plan: DataPlan, known: Mapping[str, HasColumns]) -> Iterator[
     for one in plan.hypotheses:
         read = {dataset for dataset, _, _ in conditions_read(measured_of(one), plan)} if one.cluster else set[str]()
         for name in (use.name for use in plan.datasets if use.name in read):
-            columns, found = known[name].meta, known[name].meta_in_test.get(one.cluster, LEAST_CLUSTERS)
+            columns, found = known[name].meta, known[name].meta_in_test.get(one.cluster, MIN_CLUSTERS)
             if one.cluster not in columns:
                 yield (f"hypothesis {one.id!r}: {one.cluster!r} is no column of {name!r} to cluster by; there "
                        + (f"are {', '.join(columns)}" if columns else "is none (group= or meta= of the data)"))
-            elif found < LEAST_CLUSTERS:
+            elif found < MIN_CLUSTERS:
                 yield (f"hypothesis {one.id!r}: the test examples of {name!r} have {found} clusters by "
-                       f"{one.cluster!r}, and fewer than {LEAST_CLUSTERS} decide nothing: take unit 'seeds and "
+                       f"{one.cluster!r}, and fewer than {MIN_CLUSTERS} decide nothing: take unit 'seeds and "
                        "examples' and say in `untested` that other clusters are not tested, or bring data with more")
 
 
@@ -320,8 +320,8 @@ def _part(
         return found._replace(why="one unit shows no spread" if units.values else lost)
     if over is not None and one.unit == "seeds and clusters" and (over.sd is None or over.reason):
         return found._replace(why=f"the spread over clusters is unknown: {over.reason or 'a score has no value'}")
-    if over is not None and one.unit == "seeds and clusters" and over.worth and over.clusters < LEAST_CLUSTERS:
-        return found._replace(why=f"{over.clusters} clusters, at least {LEAST_CLUSTERS} needed")
+    if over is not None and one.unit == "seeds and clusters" and over.worth and over.clusters < MIN_CLUSTERS:
+        return found._replace(why=f"{over.clusters} clusters, at least {MIN_CLUSTERS} needed")
     spread = _spread(_over_units(units.values), over if "and" in one.unit else None)
     if not any(variance for variance, _ in spread):
         return found._replace(why="every seed gave the same: the spread is unknown")

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from record.nouns.data import DataPlan
 from record.nouns.frozen import Frozen
-from record.whole import whole
+from record.whole_numbers import parse_whole_number
 
 _PATH = re.compile(r"[a-z_]+(?:\[[^\[\]]+\]|\.[a-z_]+)*")
 
@@ -66,7 +66,7 @@ def value_at(plan: DataPlan, path: str) -> Any:
             at = cast("dict[str, Any]", at)[field or item]
         elif not isinstance(at, tuple) or not item:
             raise LookupError(path)
-        elif (place := whole(item)) is not None:
+        elif (place := parse_whole_number(item)) is not None:
             at = cast("tuple[Any, ...]", at)[place]
         else:
             at = {one.get("name") or one.get("id"): one for one in cast("tuple[dict[str, Any], ...]", at)}[item]

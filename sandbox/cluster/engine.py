@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from record.nouns.data import Needs
-from record.whole import whole
+from record.whole_numbers import parse_whole_number
 from sandbox.cluster.messages import Facts, Terms
 from sandbox.errors import ClusterDown, ClusterError, ExecutorError, PlaceLost
 from sandbox.settings import SandboxSettings
@@ -46,7 +46,7 @@ _IDLE = 10.0
 def connect(address: str) -> None:
     """Join the cluster at HOST:PORT. Raises `ClusterError`."""
     host, _, port = address.rpartition(":")
-    if not host or whole(port) is None:
+    if not host or parse_whole_number(port) is None:
         raise ClusterError(f"--ray {address!r} is not HOST:PORT, as in --ray 10.0.0.1:6379")
     try:
         with _hushed():

@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Collection
 from pathlib import Path
 
-from sandbox.untrusted import ENTRIES, BadFile, entries_below, make_folder, new_file, open_regular, parent_of
+from sandbox.untrusted import MAX_ENTRIES, BadFile, entries_below, make_folder, new_file, open_regular, parent_of
 
 LATEST = 2.0**60
 """Seconds since 1970 that a file may be from: code may set times that no call takes."""
@@ -65,8 +65,8 @@ def unpack(source: Path, folder: Path, *, most: int = 2**62) -> None:
         with tarfile.open(source, "r:") as parcel:
             for number, member in enumerate(parcel):
                 size += member.size
-                if size > most or number > ENTRIES:
-                    raise BadFile(f"a parcel holds more than {most / 1e9:g} GB, or {ENTRIES} files")
+                if size > most or number > MAX_ENTRIES:
+                    raise BadFile(f"a parcel holds more than {most / 1e9:g} GB, or {MAX_ENTRIES} files")
                 _place(parcel, member, folder)
     except (tarfile.TarError, ArithmeticError, EOFError, LookupError, TypeError, ValueError) as error:
         raise BadFile(f"a parcel cannot be read: {error}") from error

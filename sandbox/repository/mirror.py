@@ -19,7 +19,7 @@ from typing import NamedTuple
 from record.nouns.repository import Edit
 from sandbox.errors import RepositoryError
 from sandbox.repository.git import AUTHOR, run_git
-from sandbox.repository.source import POINTER, UserRepository, config_values, linked_in, opened, root_of
+from sandbox.repository.source import POINTER, UserRepository, config_values, linked_in, open_repository, root_of
 from sandbox.untrusted import BadFile, open_regular
 
 __all__ = ["LARGE", "TEXT", "Blob", "Mirror", "Taken", "changed", "git", "root_of"]
@@ -68,7 +68,7 @@ class Mirror:
 
         Raises `RepositoryError` for what is none, has no commit, or holds uncommitted work without `dirty`.
         """
-        with opened(repository) as source:
+        with open_repository(repository) as source:
             changed, commit = _changed(source, repository, dirty=dirty), source.commit
             if not self.folder.exists():
                 self._fetch(source.url, f"{commit}:refs/heads/taken", "--depth=1")
@@ -91,7 +91,7 @@ class Mirror:
         wanted = commit or "HEAD"
         try:
             if source.is_dir():
-                with opened(source, bare=True) as found:
+                with open_repository(source, bare=True) as found:
                     wanted = found.git("rev-parse", "--verify", "--quiet", f"{wanted}^{{commit}}").strip()
                     if not (self.folder.exists() and self.holds(wanted)):
                         self._fetch(found.url, f"{wanted}:refs/taken/{wanted}", "--depth=1")
@@ -105,14 +105,14 @@ class Mirror:
     @staticmethod
     def check(repository: Path, *, dirty: bool = False) -> None:
         """Refuse what `take` would; writes nothing. Raises `RepositoryError`."""
-        with opened(repository) as source:
+        with open_repository(repository) as source:
             _changed(source, repository, dirty=dirty)
 
     @staticmethod
     def texts_of(repository: Path, *, dirty: bool = False) -> dict[str, str]:
         """The texts that `take` would find, read where they lie. Raises `RepositoryError` as it does."""
         found: dict[str, str] = {}
-        with opened(repository) as source:
+        with open_repository(repository) as source:
             _changed(source, repository, dirty=dirty)
             for name in source.files():
                 with suppress(BadFile, OSError), open_regular(source.root, name, TEXT) as file:

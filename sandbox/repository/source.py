@@ -96,7 +96,7 @@ class UserRepository:
 
 
 @contextmanager
-def opened(repository: Path, commit: str = "", *, bare: bool = False) -> Generator[UserRepository]:
+def open_repository(repository: Path, commit: str = "", *, bare: bool = False) -> Generator[UserRepository]:
     """The repository that a folder lies in, with a commit of it in place of its HEAD; `bare`: the folder may be one.
 
     Raises `RepositoryError` for what is none, has no commit, or borrows what lies elsewhere.
@@ -132,7 +132,7 @@ def opened(repository: Path, commit: str = "", *, bare: bool = False) -> Generat
 
 def root_of(repository: Path) -> Path:
     """The top of the repository that a folder lies in, if it has a commit. Raises `RepositoryError`."""
-    with opened(repository) as source:
+    with open_repository(repository) as source:
         return source.root
 
 

@@ -200,7 +200,7 @@ class Grid:
         """What comes of the job over the node's cells: those that are to be measured, and those that were executed."""
         known = {cell: run for cell in self.keys if (run := self.run_of(cell)) is not None}
         timed = self._bench.search.order == "arrival"
-        with self._bench.under_way.held(key for cell, key in self.keys.items() if cell not in known):
+        with self._bench.in_progress.claim(key for cell, key in self.keys.items() if cell not in known):
             return await self._bench.executor.run(replace(
                 with_settings(job, self.keys, self._bench.state), arms=arms_of(self._node, self._bench.plan),
                 ready={cell: self._bench.folder.cell(run.id) for cell, run in known.items() if run.failure is None},
@@ -232,7 +232,7 @@ class Grid:
         note_spent(self._bench, outcome.failure)
         self._stand[key] = run
         if run.failure is None:
-            self._bench.under_way.done(key)
+            self._bench.in_progress.done(key)
         return final
 
     def whole(self, outcome: Outcome) -> Outcome:
@@ -313,7 +313,7 @@ def _measured_beside(bench: Bench, keys: Iterable[str]) -> list[asyncio.Event]:
     """What tells that other nodes are through with cells that are theirs as well, and could be taken over."""
     if bench.search.order == "ticket" or differing(bench.state):
         return []
-    return bench.under_way.by_others(key for key in keys if _shared(key))
+    return bench.in_progress.claimed_by_others(key for key in keys if _shared(key))
 
 
 def with_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:

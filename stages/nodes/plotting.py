@@ -132,12 +132,12 @@ async def _review(bench: Bench, client: ModelClient, canvas: Canvas, n: int) -> 
         return refusal(plotting.reviews)
     enter(bench, canvas.node, "reviewing")
     wanted = {figure.sha256 for figure in own.new}
-    while bench.search.order == "arrival" and (others := bench.under_way.by_others(wanted)):
+    while bench.search.order == "arrival" and (others := bench.in_progress.claimed_by_others(wanted)):
         for one in others:
             await one.wait()
     found = reviewed_elsewhere(bench, client.decision, canvas.node, wanted)
     gallery = replace(own, elsewhere={digest: review for digest, (_, review) in found.items()})
-    with bench.under_way.held(wanted - found.keys()):
+    with bench.in_progress.claim(wanted - found.keys()):
         look = await review_figures(bench, client, gallery, about=subject_of(bench, canvas))
         bench.recorder.append(Reviewed(
             node=canvas.node, n=n, reviews=look.reviews, looked=look.looked,

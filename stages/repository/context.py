@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from models.roles.repository import Shown
-from record.whole import whole
+from record.whole_numbers import parse_whole_number
 from stages.repository.code import Code, Function, code_in, last_name, module_of
 from stages.repository.commands import script_of
 from stages.repository.options import options_in
@@ -53,7 +53,7 @@ def requested(wants: Sequence[str], texts: Mapping[str, str]) -> tuple[tuple[Sho
             missed.append(f"there is no text file {path}")
             continue
         lines = [one.node.lineno for one in code.definitions if one.path == path and place in (one.symbol, one.name)]
-        named = whole(place)
+        named = parse_whole_number(place)
         line = named if named is not None else lines[0] if lines else 1
         one = (Shown(path=path, text=texts[path]) if len(texts[path]) <= LARGEST and named is None
                else around(path, line, texts, lines=4 * AROUND))

@@ -49,9 +49,9 @@ from sandbox.scoring import final_predictions, read_index
 from sandbox.scoring import seal as seal_predictions
 from sandbox.settings import SandboxSettings
 from sandbox.untrusted import (
-    DEPTH,
+    MAX_DEPTH,
     BadFile,
-    Held,
+    OpenFolder,
     bytes_below,
     copy_file,
     disarm,
@@ -201,7 +201,7 @@ def test_a_locked_folder_is_ours_again_for_an_ordinary_user() -> None:
         folder = around / "attempt"
         (folder / "arrays").mkdir(parents=True)
         (folder / "arrays" / "a.npy").touch()
-        held = Held(folder)
+        held = OpenFolder(folder)
         for place in (folder / "arrays", folder):
             place.chmod(0)
         assert take_back(held, folder)
@@ -243,7 +243,7 @@ def test_what_we_write_is_ours_to_read_whatever_a_folder_says_of_new_files() -> 
 
 
 def test_files_without_end_are_a_limit_though_they_are_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sandbox.untrusted.ENTRIES", 20)
+    monkeypatch.setattr("sandbox.untrusted.MAX_ENTRIES", 20)
     (tmp_path / "attempt").mkdir()
     watchdog = Watchdog(os.getpid(), Limits(memory=2**62, disk=10**9, tasks=10**6), folders=(tmp_path / "attempt",),
                         shared=tmp_path / "cache", kill_all=lambda: None)
@@ -259,7 +259,7 @@ def test_folders_in_folders_without_end_are_removed_and_refused(tmp_path: Path) 
     folder = tmp_path / "attempt"
     folder.mkdir()
     nested(folder, 300)
-    with pytest.raises(BadFile, match=f"nested more than {DEPTH} deep"):
+    with pytest.raises(BadFile, match=f"nested more than {MAX_DEPTH} deep"):
         list(entries_below(folder))
     with pytest.raises(BadFile, match="nested more"):
         bytes_below(folder)

@@ -122,7 +122,7 @@ async def test_a_run_that_was_cut_goes_on_and_measures_each_cell_once(tmp_path: 
         async with asyncio.timeout(within):
             await research.stage("agenda")
     await research.close()
-    assert bench.under_way.by_others(one.key for _, one in bench.state.cells.values()) == []
+    assert bench.in_progress.claimed_by_others(one.key for _, one in bench.state.cells.values()) == []
     committed = len(bench.state.cells)
     ran.clear()
     nodes = await searched(bench)
