@@ -18,15 +18,15 @@ from dataclasses import InitVar, dataclass
 from record.nouns.frozen import Scalar
 from record.wording import ranks, says_number, says_ratio
 
-LONGEST_TEXT = 40
+MAX_TEXT_LENGTH = 40
 """Characters of a text of code that is printed."""
-LONGEST_NAME = 120
+MAX_NAME_LENGTH = 120
 """Characters of a name; the rest is cut off."""
-MOST_NUMBERS = 12
+MAX_NUMBERS = 12
 """Numbers of a list that is printed."""
 NOT_MEASURED = "n/a"
 
-_OURS = object()
+_MAKER = object()
 _SPECIAL = re.compile(r"[&%#_$~^{}]")
 _ESCAPED = {char: f"\\{char}" for char in "&%#_${}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _EXPONENT = re.compile(r"(-?)(\d+(?:\.\d+)?)e([+-])0*(\d+)")
@@ -45,7 +45,7 @@ class PrintedValue:
     made_by: InitVar[object]
 
     def __post_init__(self, made_by: object) -> None:
-        if made_by is not _OURS:
+        if made_by is not _MAKER:
             raise TypeError("a printed value is made by the functions of record.printed alone")
 
 
@@ -59,41 +59,41 @@ def number(value: float | None, digits: int) -> str:
 
 def value_of(value: float | None, digits: int) -> PrintedValue:
     """A value with so many digits after the point."""
-    return PrintedValue(number(value, digits), _OURS)
+    return PrintedValue(number(value, digits), _MAKER)
 
 
 def spread(mean: float, sd: float | None, digits: int) -> PrintedValue:
     """A mean with its standard deviation, where there is one."""
-    ours = number(mean, digits)
-    return PrintedValue(ours if sd is None else rf"{ours}\,\ensuremath{{\pm}}\,{number(sd, digits)}", _OURS)
+    centre = number(mean, digits)
+    return PrintedValue(centre if sd is None else rf"{centre}\,\ensuremath{{\pm}}\,{number(sd, digits)}", _MAKER)
 
 
 def interval(ends: tuple[float | None, float | None], digits: int) -> PrintedValue:
     """An interval; not measured where an end is missing."""
     if None in ends:
-        return PrintedValue(NOT_MEASURED, _OURS)
-    return PrintedValue(f"[{', '.join(number(end, digits) for end in ends)}]", _OURS)
+        return PrintedValue(NOT_MEASURED, _MAKER)
+    return PrintedValue(f"[{', '.join(number(end, digits) for end in ends)}]", _MAKER)
 
 
 def probability(p: float | None, digits: int) -> PrintedValue:
     """A probability with so many digits; below a thousandth, no more than that."""
     tex = NOT_MEASURED if p is None else r"\ensuremath{<}0.001" if p < 0.001 else f"{p:.{digits}f}"
-    return PrintedValue(tex, _OURS)
+    return PrintedValue(tex, _MAKER)
 
 
 def count(value: int) -> PrintedValue:
     """How many there are of something."""
-    return PrintedValue(str(int(value)), _OURS)
+    return PrintedValue(str(int(value)), _MAKER)
 
 
 def signed(value: float, digits: int) -> PrintedValue:
     """A value with its sign and so many digits after the point."""
-    return PrintedValue(_plain_number(f"{value:+.{digits}f}"), _OURS)
+    return PrintedValue(_plain_number(f"{value:+.{digits}f}"), _MAKER)
 
 
 def significant(value: float, digits: int) -> PrintedValue:
     """A value with so many digits that matter."""
-    return PrintedValue(_plain_number(f"{value:.{digits}g}"), _OURS)
+    return PrintedValue(_plain_number(f"{value:.{digits}g}"), _MAKER)
 
 
 def setting(value: Scalar) -> PrintedValue | None:
@@ -104,30 +104,30 @@ def setting(value: Scalar) -> PrintedValue | None:
     (`record.syntax.constants_of`).
     """
     if isinstance(value, bool):
-        return PrintedValue(str(value), _OURS)
+        return PrintedValue(str(value), _MAKER)
     if isinstance(value, int | float):
         if not math.isfinite(value):
             return None
-        return PrintedValue(_plain_number(str(value) if len(str(value)) <= LONGEST_TEXT else f"{value:.6g}"), _OURS)
+        return PrintedValue(_plain_number(str(value) if len(str(value)) <= MAX_TEXT_LENGTH else f"{value:.6g}"), _MAKER)
     text = " ".join(value.split())
     if _NUMBERS.fullmatch(text):
         items = re.split(r"\s*,\s*", text)
-        return PrintedValue(", ".join(map(_plain_number, items)), _OURS) if len(items) <= MOST_NUMBERS else None
-    return PrintedValue(escaped(text), _OURS) if text and states_nothing(text) else None
+        return PrintedValue(", ".join(map(_plain_number, items)), _MAKER) if len(items) <= MAX_NUMBERS else None
+    return PrintedValue(escaped(text), _MAKER) if text and states_nothing(text) else None
 
 
 def states_nothing(text: str) -> bool:
     """Whether a text is short and printable ASCII, and says no number and compares nothing."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[_\W]+", " ", text))
-    plain = len(text) <= LONGEST_TEXT and text.isascii() and text.isprintable() and not re.search(r"[\d\\]", text)
+    plain = len(text) <= MAX_TEXT_LENGTH and text.isascii() and text.isprintable() and not re.search(r"[\d\\]", text)
     return plain and not (says_number(spaced) or says_ratio(spaced) or ranks(spaced))
 
 
 def name(text: str) -> PrintedValue:
     """What somebody calls a thing: a title of a dataset, the source of a published value. Digits may stand in it."""
     plain = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    cut = plain if len(plain) <= LONGEST_NAME else plain[:LONGEST_NAME].rsplit(" ", 1)[0] + " ..."
-    return PrintedValue(" ".join(escaped(cut).split()), _OURS)
+    cut = plain if len(plain) <= MAX_NAME_LENGTH else plain[:MAX_NAME_LENGTH].rsplit(" ", 1)[0] + " ..."
+    return PrintedValue(" ".join(escaped(cut).split()), _MAKER)
 
 
 def clause(tex: str) -> PrintedValue:
@@ -141,7 +141,7 @@ def clause(tex: str) -> PrintedValue:
     depths = [plain[:at].count("{") - plain[:at].count("}") for at in range(len(plain) + 1)]
     if min(depths) < 0 or depths[-1] or re.search(r"[%#&~^]", re.sub(r"\$[^$]*\$", "", plain)):
         raise ValueError(f"this is no TeX of a clause: {tex!r}")
-    return PrintedValue(_FORMULA.sub(r"\\ensuremath{\1}", " ".join(tex.split())), _OURS)
+    return PrintedValue(_FORMULA.sub(r"\\ensuremath{\1}", " ".join(tex.split())), _MAKER)
 
 
 def escaped(text: str) -> str:

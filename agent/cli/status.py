@@ -189,7 +189,7 @@ def _compared(one: Difference) -> Text:
     words = {**dict.fromkeys(("improved", "worsened"), f"{plain(one.better)} is better"),
              "unknown": f"unknown: n = {one.n} < 5"}
     known = one.n == 1 or one.sd is not None
-    said = words.get(one.called, one.told) if known else "unknown: the same for every seed"
+    said = words.get(one.called, one.outcome) if known else "unknown: the same for every seed"
     line.append(f"  {', '.join((said, *one.caveats))}",
                 style="green" if one.called == "improved" else "yellow")
     return line

@@ -155,7 +155,7 @@ def _called(one: Difference, arm: str, digits: int, *, short: bool) -> str:
             "where all pairs gave the same, so that the spread is unknown")
     unseen = "" if short or one.detectable is None else (
         f" (one below {number(one.detectable, digits)} may have gone unseen)")
-    return f"which is {one.called if short and not one.by_examples else one.told}{unseen}"
+    return f"which is {one.called if short and not one.by_examples else one.outcome}{unseen}"
 
 
 def _names(condition: str, plan: DataPlan) -> tuple[str, str]:

@@ -62,8 +62,8 @@ class Difference(Claim):
     caveats: tuple[Caveat, ...] = ()
 
     @property
-    def told(self) -> str:
-        """What is called, with what it was held against where it is not significant."""
+    def outcome(self) -> str:
+        """What came of it; where it is not significant, with the correction that was applied."""
         if self.called != "not significant":
             return self.called
         if self.by_examples:
@@ -72,8 +72,8 @@ class Difference(Claim):
 
     @property
     def verdict(self) -> str:
-        """What is told, and what has to be said beside it: `improved, stale tuning`."""
-        return ", ".join((self.told, *self.caveats))
+        """The outcome with its caveats: `improved, stale tuning`."""
+        return ", ".join((self.outcome, *self.caveats))
 
     @property
     def by_examples(self) -> bool:

@@ -24,10 +24,10 @@ from review.foreign.signs.evidence import Evidence
 from review.foreign.signs.in_numbers import CITES, SCORES, SETTINGS, SETUP, is_cited
 from review.foreign.verdicts import Verdict
 
-MOST = 2000
-"""Kinds of records of which means are taken."""
-MOST_PAIRED = 60
-"""Numbers of a paper of which changes may be."""
+MAX_SOURCES = 2000
+"""Kinds of records over which means are taken."""
+MAX_PAIRED = 60
+"""Numbers of a paper between which changes are looked for."""
 _CHANGE = re.compile(
     r"\b(?:chang|gain|drop|improv|reduc|increas|decreas|differ|delta|\u0394|gap|ratio|relative|advantage)\w*"
     r"(?:\W+\w+){0,4}\W*$|\b(?:by|adds?|loses?)\W*$", re.I)
@@ -45,7 +45,7 @@ def missing_of(verdicts: Sequence[Verdict], series: Sequence[Series], found: Pro
     """Those of the numbers that are a result, and in no result file."""
     typed, over_files = Evidence(found, "").numbers, np.array([*_over_files(series)])
     given = {one.claim.number.text: one.claim.number for one in verdicts if one.kind != "unsupported"}
-    pairs = list(permutations(list(given.values())[:MOST_PAIRED], 2))
+    pairs = list(permutations(list(given.values())[:MAX_PAIRED], 2))
     missing = [one for one in verdicts if one.kind == "unsupported" and not any(_need_not_be(one, typed))
                and not matches(over_files, one.claim.number)]
     return tuple(one for one in missing
@@ -55,7 +55,7 @@ def missing_of(verdicts: Sequence[Verdict], series: Sequence[Series], found: Pro
 def _over_files(series: Sequence[Series]) -> Iterator[float]:
     """Means, deviations and shares over records of one kind in several files, as seeds are."""
     totals: dict[tuple[object, ...], list[Source]] = defaultdict(list)
-    for one in sources(series)[:MOST]:
+    for one in sources(series)[:MAX_SOURCES]:
         if len(set(one.values)) > 1:
             values = np.array(one.values)
             yield from (float(values.mean()), float(np.median(values)), float(values.std()), float(values.std(ddof=1)),

@@ -33,7 +33,7 @@ class Column:
     """Either `numbers` (n,) float64 with NaN for missing, or `codes` (n,) into `levels` with -1 for missing.
 
     `stray` is the first value that is no number, where most are: row from 1, and value. `unclear` says what numbers may
-    mean two things, `told` how they were read. `other` names the kind of a column that is neither.
+    mean two things, `example` how one of them was read. `other` names the kind of a column that is neither.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Column:
     levels: tuple[str, ...] = ()
     stray: tuple[int, str] | None = None
     unclear: str = ""
-    told: str = ""
+    example: str = ""
     words: Mapping[str, int] = field(default_factory=dict[str, int])
     """Words that are taken for missing though they may be values, such as None: how many rows hold them."""
     other: str = ""
@@ -114,7 +114,7 @@ def _read_texts(name: str, values: Any, *, literal: bool) -> Column:
         return Column(name, numbers=numbers)
     numerals = read_numerals(levels)
     if numerals.values:
-        return Column(name, numbers=np.array([*numerals.values, math.nan])[codes], told=numerals.told)
+        return Column(name, numbers=np.array([*numerals.values, math.nan])[codes], example=numerals.example)
     first, share = int(np.argmax(strays)), 1 - strays.sum() / (codes >= 0).sum()
     return Column(name, codes=codes, levels=levels, unclear=numerals.unclear, words=blanks,
                   stray=(first + 1, levels[int(codes[first])]) if share >= NUMERIC_SHARE else None)
@@ -134,14 +134,14 @@ def complete(column: Column, role: str) -> Column:
         raise DatasetError(f"the {role} column {column.name!r} is of type {column.other}: give numbers or texts")
     if (gaps := column.gaps).any():
         if column.words:
-            raise DatasetError(f"the {role} column {column.name!r} holds {said(column)}: if that is a value, say "
-                               f"literal={column.name}; if it is not, fill it in, or remove these rows")
+            raise DatasetError(f"the {role} column {column.name!r} holds {format_blanks(column)}: if that is a value, "
+                               f"say literal={column.name}; if it is not, fill it in, or remove these rows")
         raise DatasetError(f"the {role} column {column.name!r} is missing in {int(gaps.sum())} rows (the first is row "
                            f"{int(np.argmax(gaps)) + 1}): fill them in, or remove these rows")
     return column
 
 
-def said(column: Column) -> str:
+def format_blanks(column: Column) -> str:
     """The words of a column that are taken for missing, as a message tells them."""
     return " and ".join(f"{word!r} in {count} rows" for word, count in sorted(column.words.items())) + (
         ", which counts as missing" if len(column.words) == 1 else ", which count as missing")

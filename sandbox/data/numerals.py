@@ -21,8 +21,8 @@ class Numerals(NamedTuple):
     """What texts are as numbers: `values`, or why that is not clear; neither where they are no numbers."""
 
     values: tuple[float, ...] = ()
-    told: str = ""
-    """How they were read, by an example."""
+    example: str = ""
+    """One text and the number that it was read as."""
     unclear: str = ""
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sandbox.data import Examples, columns
-from sandbox.data.columns import Column, complete, parts_of, said, times_of
+from sandbox.data.columns import Column, complete, format_blanks, parts_of, times_of
 from sandbox.data.files import pyarrow
 from sandbox.data.frames import Frame, ParquetTable, listed, target_name
 from sandbox.data.images import nested
@@ -125,7 +125,7 @@ def with_roles(
     column = _column(frame, target)
     y, classes = _target(column, spec, frame.class_order, most_classes)
     return replace(
-        examples, y=y, class_names=classes, target=target, warnings=(*examples.warnings, *_read_as(column)),
+        examples, y=y, class_names=classes, target=target, warnings=(*examples.warnings, *_reading_notes(column)),
         parts=parts_of(_column(frame, spec.split)) if spec.split else frame.parts,
         groups=complete(_column(frame, spec.group), "group").as_categories().codes if spec.group else None,
         times=times_of(spec.time, frame.table.column(spec.time)) if spec.time else None,
@@ -145,10 +145,10 @@ def _column(frame: Frame, name: str) -> Column:
     return columns.read(name, frame.table.column(name), literal=name in frame.literal)
 
 
-def _read_as(column: Column) -> Iterator[str]:
-    """What is to be said of how numbers were read."""
-    if column.told and column.numbers is not None:
-        yield f"column {column.name!r} is read as numbers: {column.told}"
+def _reading_notes(column: Column) -> Iterator[str]:
+    """What is to be format_blanks of how numbers were read."""
+    if column.example and column.numbers is not None:
+        yield f"column {column.name!r} is read as numbers: {column.example}"
 
 
 # --- features -------------------------------------------------------------------------------------------------------
@@ -173,9 +173,9 @@ def _features(frame: Frame, names: Sequence[str], spec: DataSpec, limit: int) ->
         measured += [title == name for title, _ in own]
         if gaps := int(column.gaps.sum()):
             missing[name] = gaps
-        warnings += _read_as(column)
+        warnings += _reading_notes(column)
         if column.words:
-            warnings.append(f"column {name!r} holds {said(column)}: if that is a value, say literal={name}")
+            warnings.append(f"column {name!r} holds {format_blanks(column)}: if that is a value, say literal={name}")
         if column.is_dates:
             warnings.append(f"column {name!r} holds dates, of which each is a category of its own: split by them with "
                             f"time={name}, leave it out with drop={name}, or turn it into numbers")

@@ -52,7 +52,8 @@ UNPRINTED = frozenset({"verified", "abstract"})
 CHECKED = frozenset({"title", "author", "year"})
 """Fields that were held against a catalogue."""
 ADDRESSES = frozenset({"url", "doi", "eprint"})
-MOST_OF_A_FIELD = 10_000
+MAX_FIELD_LENGTH = 10_000
+"""Characters of a field that is printed."""
 _ADDRESS = re.compile(r"[\w:/?&=.~%+,;@()#<>\[\]-]{1,500}", re.ASCII)
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -125,7 +126,7 @@ def _harmless(entry: Entry) -> Entry:
         if name in ADDRESSES:
             sound = _ADDRESS.fullmatch(value) is not None
         else:
-            sound = len(value) <= MOST_OF_A_FIELD and not (name not in CHECKED and ranks(value))
+            sound = len(value) <= MAX_FIELD_LENGTH and not (name not in CHECKED and ranks(value))
             found = scan(value, inline=True)
             if found.problems or found.uses:
                 value = escape(re.sub(r"[{}\\]", " ", plain(value)))

@@ -24,8 +24,8 @@ AUTHORS = "scientist, a program"
 LOGGED = "Grade of all values: logged."
 """What captions say where no value was computed by the program."""
 SUPPLEMENT = "supplement.tex"
-MOST_REASONS = 3
-"""Against a release, beside untied text, that page one names."""
+MAX_REASONS = 3
+"""Reasons against a release, other than untied text, that page one names."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _why(reasons: Sequence[str]) -> str:
     untied = any(one.startswith("[") for one in reasons)
     others = [one.partition(": ")[0] for one in reasons if not one.startswith("[")]
     told = ["The check of evidence refused this paper: something in it is not tied to the record."] * untied
-    return recorded(" ".join((*told, *(f"{short(one[:1].upper() + one[1:], 160)}." for one in others[:MOST_REASONS]))))
+    return recorded(" ".join((*told, *(f"{short(one[:1].upper() + one[1:], 160)}." for one in others[:MAX_REASONS]))))
 
 
 def _piece(text: str, *, inline: bool = False) -> str:
