@@ -14,35 +14,35 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from agent.budget import check_priced, models_of
-from agent.settings import Settings
-from models.failover import open_backend
-from record.errors import WrongUse
-from record.events.repository import CodeTaken, EnvironmentBuilt
-from record.expected import parse_expected
-from record.fold.apply import fold
-from record.fold.facts import CodeState
-from record.fold.state import RunState
-from record.lock import hold, is_unused
-from record.log import EventLog, Listener
-from record.network import on_network
-from record.nouns.data import DatasetFacts
-from record.nouns.repository import Command
-from record.prompts import keep as keep_prompt
-from record.reading import read_events
-from sandbox.isolation.probe import describe_isolation
-from sandbox.isolation.processes import kill_orphans
-from sandbox.opening import open_executor
-from sandbox.repository.command import check_ground
-from sandbox.repository.environment import Environment, environment_for
-from sandbox.repository.metric import parse_metric
-from sandbox.repository.mirror import Mirror, Taken
-from sandbox.repository.predictions import check_truth, read_truth, write_labels
-from stages.repository.ablating import Ablation
-from stages.repository.asking import Asking
-from stages.repository.reporting import write_report
-from stages.repository.reproducing import SEEDS, Reproduction, chosen, of_model
-from stages.repository.runs import Runs, Setup
+from labwright.agent.budget import check_priced, models_of
+from labwright.agent.settings import Settings
+from labwright.models.failover import open_backend
+from labwright.record.errors import WrongUse
+from labwright.record.events.repository import CodeTaken, EnvironmentBuilt
+from labwright.record.expected import parse_expected
+from labwright.record.fold.apply import fold
+from labwright.record.fold.facts import CodeState
+from labwright.record.fold.state import RunState
+from labwright.record.lock import hold, is_unused
+from labwright.record.log import EventLog, Listener
+from labwright.record.network import on_network
+from labwright.record.nouns.data import DatasetFacts
+from labwright.record.nouns.repository import Command
+from labwright.record.prompts import keep as keep_prompt
+from labwright.record.reading import read_events
+from labwright.sandbox.isolation.probe import describe_isolation
+from labwright.sandbox.isolation.processes import kill_orphans
+from labwright.sandbox.opening import open_executor
+from labwright.sandbox.repository.command import check_ground
+from labwright.sandbox.repository.environment import Environment, environment_for
+from labwright.sandbox.repository.metric import parse_metric
+from labwright.sandbox.repository.mirror import Mirror, Taken
+from labwright.sandbox.repository.predictions import check_truth, read_truth, write_labels
+from labwright.stages.repository.ablating import Ablation
+from labwright.stages.repository.asking import Asking
+from labwright.stages.repository.reporting import write_report
+from labwright.stages.repository.reproducing import SEEDS, Reproduction, chosen, of_model
+from labwright.stages.repository.runs import Runs, Setup
 
 LOG = "ablation.db"
 LARGE_GB = 2.0
@@ -173,7 +173,7 @@ class _Study:
             known = CodeTaken(
                 repository=self.order.repository, commit=taken.commit, tree=taken.tree, snapshot=taken.snapshot,
                 files=taken.files, bytes=taken.bytes, faults=(*taken.faults, *_large(taken)),
-                settings=self.order.terms, version=version("scientist"), model=self.settings.models.called,
+                settings=self.order.terms, version=version("labwright"), model=self.settings.models.called,
                 isolation=describe_isolation(self.settings.sandbox))
             self.log.append(known)
         elif known.settings != self.order.terms:

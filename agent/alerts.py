@@ -20,11 +20,11 @@ from typing import Literal, get_args
 
 from pydantic import Field, field_validator
 
-from inspector.describe import describe
-from record.events import Event
-from record.events.running import Commanded, Ended, Limited, Paused, Recovered
-from record.fold.state import RunState
-from record.nouns.frozen import Frozen
+from labwright.inspector.describe import describe
+from labwright.record.events import Event
+from labwright.record.events.running import Commanded, Ended, Limited, Paused, Recovered
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.frozen import Frozen
 
 LOG = logging.getLogger(__name__)
 Occasion = Literal["finish", "pause", "failure", "budget"]

@@ -14,33 +14,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from agent.cell_audit import disagreements
-from agent.code import mirror_in
-from agent.environment import isolation_text, notice
-from agent.settings import override
-from record.branching import false_ancestry
-from record.errors import WrongUse
-from record.exchanges import LISTED, differing
-from record.fold.apply import fold
-from record.fold.state import RunState
-from record.folder import RunFolder, read_source, sha256, sha256_of_files
-from record.manifest import files_of
-from record.nouns.data import Grade, Measurement
-from record.nouns.nodes import Attempt, Node
-from record.reading import events_in, of_standing_paper, read_rows
-from review.evidence import check_draft, check_pdf, tex
-from review.evidence.allowed import CITES
-from review.evidence.binder import used_keys
-from sandbox.datasets import undamaged
-from sandbox.errors import SandboxError
-from sandbox.formulas import kept
-from sandbox.output import plain_text
-from sandbox.scoring import read_sealed, read_submitted, score_sealed, score_submissions
-from stages.paper.disclosure import at_release, disclosure, file_of
-from stages.paper.material import Material, parts_for
-from stages.paper.sources import evidence_with, sources
-from stages.paper.template import TemplateError
-from stages.paper.versions import best_of
+from labwright.agent.cell_audit import disagreements
+from labwright.agent.code import mirror_in
+from labwright.agent.environment import isolation_text, notice
+from labwright.agent.settings import override
+from labwright.record.branching import false_ancestry
+from labwright.record.errors import WrongUse
+from labwright.record.exchanges import LISTED, differing
+from labwright.record.fold.apply import fold
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, read_source, sha256, sha256_of_files
+from labwright.record.manifest import files_of
+from labwright.record.nouns.data import Grade, Measurement
+from labwright.record.nouns.nodes import Attempt, Node
+from labwright.record.reading import events_in, of_standing_paper, read_rows
+from labwright.review.evidence import check_draft, check_pdf, tex
+from labwright.review.evidence.allowed import CITES
+from labwright.review.evidence.binder import used_keys
+from labwright.sandbox.datasets import undamaged
+from labwright.sandbox.errors import SandboxError
+from labwright.sandbox.formulas import kept
+from labwright.sandbox.output import plain_text
+from labwright.sandbox.scoring import read_sealed, read_submitted, score_sealed, score_submissions
+from labwright.stages.paper.disclosure import at_release, disclosure, file_of
+from labwright.stages.paper.material import Material, parts_for
+from labwright.stages.paper.sources import evidence_with, sources
+from labwright.stages.paper.template import TemplateError
+from labwright.stages.paper.versions import best_of
 
 Kind = Literal["unbound", "changed", "missing", "score", "cells", "not checked"]
 

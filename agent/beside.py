@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from models.client import ModelClient
-from record.nouns.papers import AuditFacts, Removed, View
-from review.judge import Case, code_exhibit, file_exhibit, pictures, results_exhibit, screened
-from review.judge.exhibits import MOST_PAGES
-from review.judge.guards import neutral
+from labwright.models.client import ModelClient
+from labwright.record.nouns.papers import AuditFacts, Removed, View
+from labwright.review.judge import Case, code_exhibit, file_exhibit, pictures, results_exhibit, screened
+from labwright.review.judge.exhibits import MOST_PAGES
+from labwright.review.judge.guards import neutral
 
 
 @dataclass(frozen=True)

@@ -21,21 +21,21 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from agent.code import mirror_in
-from agent.environment import environment_text
-from agent.run import as_yaml
-from agent.settings import Settings
-from record.branching import Cut, copy_run, cut_at, digest_of, write_log
-from record.events import Event
-from record.events.running import Branched, Commanded
-from record.events.searching import Unsealed
-from record.folder import RunFolder, write_file
-from record.keeping import collected_in
-from record.network import Row, on_network
-from record.reading import RecordError, events_in, read_rows
-from sandbox.datasets import undamaged
-from stages.nodes.human import Written, first_choice
-from stages.paper import template
+from labwright.agent.code import mirror_in
+from labwright.agent.environment import environment_text
+from labwright.agent.run import as_yaml
+from labwright.agent.settings import Settings
+from labwright.record.branching import Cut, copy_run, cut_at, digest_of, write_log
+from labwright.record.events import Event
+from labwright.record.events.running import Branched, Commanded
+from labwright.record.events.searching import Unsealed
+from labwright.record.folder import RunFolder, write_file
+from labwright.record.keeping import collected_in
+from labwright.record.network import Row, on_network
+from labwright.record.reading import RecordError, events_in, read_rows
+from labwright.sandbox.datasets import undamaged
+from labwright.stages.nodes.human import Written, first_choice
+from labwright.stages.paper import template
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _first_events(origin: Origin, addition: Addition, folder: RunFolder, *, name
         parent=parent.name, path=str(parent), point=origin.point, events=len(origin.rows), sha256=sha256,
         seed=own_seed if addition.seed is None else addition.seed,
         settings=json.loads(json.dumps(addition.overrides, default=str)), template=copied,
-        version=version("scientist"), note=addition.note, by=addition.by, tested=origin.tested,
+        version=version("labwright"), note=addition.note, by=addition.by, tested=origin.tested,
         beyond=tuple(one.parent for one in origin.cut.beyond))
     log = origin.folder.db  # read again: the parent may go on, and what it deleted meanwhile was not copied
     yield from collected_in((event for event, _ in events_in(read_rows(log), log)), origin.cut.state)

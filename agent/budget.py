@@ -7,24 +7,24 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.settings import Settings
-from models.budget import Budget, unpriced
-from models.client import Models
-from models.errors import ModelConfigError
-from models.failover import open_backend
-from models.ledger import Keep
-from models.roles.planning import PLAN, REPOSITORY_PLAN
-from models.settings import ModelSettings
-from record.exchanges import FILE, Exchanges
-from record.log import MemoryLog, Recorder
-from record.network import on_network
-from record.nouns.decisions import Action, Expand, Spending
-from stages.documents import MOST_DOCUMENTS, ContextError, documents_in
-from stages.settings import PRIOR_PAPERS
-from stages.shares import RunShares
+from labwright.agent.settings import Settings
+from labwright.models.budget import Budget, unpriced
+from labwright.models.client import Models
+from labwright.models.errors import ModelConfigError
+from labwright.models.failover import open_backend
+from labwright.models.ledger import Keep
+from labwright.models.roles.planning import PLAN, REPOSITORY_PLAN
+from labwright.models.settings import ModelSettings
+from labwright.record.exchanges import FILE, Exchanges
+from labwright.record.log import MemoryLog, Recorder
+from labwright.record.network import on_network
+from labwright.record.nouns.decisions import Action, Expand, Spending
+from labwright.stages.documents import MOST_DOCUMENTS, ContextError, documents_in
+from labwright.stages.settings import PRIOR_PAPERS
+from labwright.stages.shares import RunShares
 
 if TYPE_CHECKING:
-    from models.subjects import SubjectModels
+    from labwright.models.subjects import SubjectModels
 
 GRACE = 10.0
 """Seconds, beyond the sandbox's own, that code may run over its limit until its kernel is gone."""
@@ -77,7 +77,7 @@ def check_priced(settings: Settings) -> None:
 def check_subjects(settings: Settings) -> None:
     """Refuse subjects that cannot be asked, or not be counted. Raises `ModelConfigError`."""
     if settings.subjects:
-        from models.subjects import check_subjects  # a provider's client is slow to import
+        from labwright.models.subjects import check_subjects  # a provider's client is slow to import
 
         check_subjects(settings.subjects, settings.budget)
 
@@ -89,7 +89,7 @@ def subjects_of(settings: Settings, folder: Path, *, replay: bool = False) -> Su
     """
     if not settings.subjects:
         return None
-    from models.subjects import SubjectModels  # a provider's client is slow to import
+    from labwright.models.subjects import SubjectModels  # a provider's client is slow to import
 
     network = on_network(folder) if settings.network_folder is None else settings.network_folder
     return SubjectModels(settings.subjects, settings.budget, Exchanges(folder / FILE, network=network),

@@ -24,11 +24,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from agent.budget import check_budget
-from agent.ideation import LOG as IDEATION
-from agent.run import as_yaml
-from agent.settings import Settings, compose, override, with_file
-from record.campaign import (
+from labwright.agent.budget import check_budget
+from labwright.agent.ideation import LOG as IDEATION
+from labwright.agent.run import as_yaml
+from labwright.agent.settings import Settings, compose, override, with_file
+from labwright.record.campaign import (
     IDEAS,
     RUNS,
     SLOTS,
@@ -53,18 +53,18 @@ from record.campaign import (
     is_campaign,
     read_campaign,
 )
-from record.errors import WrongUse
-from record.exchanges import spent_in
-from record.fold.apply import fold
-from record.fold.state import RunState
-from record.folder import write_file
-from record.lock import hold
-from record.nouns.decisions import Spending
-from record.nouns.idea import Idea, IdeaError, read_ideas
-from record.reading import RecordError, is_run, read_events, read_state
-from record.whole_numbers import parse_whole_number
-from search.replication import prospect_of
-from stages.ideation.converting import is_text, read_text
+from labwright.record.errors import WrongUse
+from labwright.record.exchanges import spent_in
+from labwright.record.fold.apply import fold
+from labwright.record.fold.state import RunState
+from labwright.record.folder import write_file
+from labwright.record.lock import hold
+from labwright.record.nouns.decisions import Spending
+from labwright.record.nouns.idea import Idea, IdeaError, read_ideas
+from labwright.record.reading import RecordError, is_run, read_events, read_state
+from labwright.record.whole_numbers import parse_whole_number
+from labwright.search.replication import prospect_of
+from labwright.stages.ideation.converting import is_text, read_text
 
 POLL = 0.2
 BACKOFF = 60.0
@@ -144,7 +144,7 @@ def begin(found: Sequence[Found], settings: Settings, terms: Terms, folder: Path
             with_file(settings, one.settings)  # refused before anything is made
     prepare(folder, settings, terms)
     log = CampaignLog(folder)
-    log.append(CampaignBegan(terms=terms, version=version("scientist")))
+    log.append(CampaignBegan(terms=terms, version=version("labwright")))
     for one in found:
         add(log, one)
 
@@ -212,7 +212,7 @@ class Runs:
     """Runs of ideas, and the ideation of topics."""
 
     folder: Path
-    program: tuple[str, ...] = (sys.executable, "-m", "agent.cli")
+    program: tuple[str, ...] = (sys.executable, "-m", "labwright")
     """What makes a run: it is called as `scientist` is."""
     keep: bool = False
     """Whether runs stop after their preliminary stage until it is chosen which go on."""

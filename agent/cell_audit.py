@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from record.fold.state import RunState
-from record.nouns.cells import CellLine
-from record.nouns.nodes import Attempt, CellRun, Node
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.cells import CellLine
+from labwright.record.nouns.nodes import Attempt, CellRun, Node
 
 
 def disagreements(state: RunState) -> Iterator[tuple[str, str]]:

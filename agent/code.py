@@ -6,32 +6,32 @@ import re
 import shlex
 from pathlib import Path, PurePosixPath
 
-from agent.data import dataset_of
-from agent.settings import Settings
-from inspector.provenance import Place
-from models.roles.patching import ARM_PATCH
-from models.roles.planning import REPOSITORY_PLAN
-from record.claims.means import winner
-from record.errors import WrongUse
-from record.expected import parse_expected
-from record.fold.state import RunState
-from record.folder import RunFolder, read_source
-from record.nouns.data import DataPlan, arm_of
-from record.repository_source import OVERRIDES, Code, arm_in, code_in
-from record.source import file_of
-from sandbox.isolation.mounts import KernelConfig
-from sandbox.isolation.probe import isolation_of
-from sandbox.repository.cells import Repository
-from sandbox.repository.command import check_ground
-from sandbox.repository.environment import environment_for
-from sandbox.repository.hiding import Hidden
-from sandbox.repository.metric import PREDICTIONS, parse_metric
-from sandbox.repository.mirror import Mirror
-from sandbox.repository.predictions import check_truth
-from stages.bench import UserRepository
-from stages.repository.code import code_in as parsed
-from stages.repository.commands import missing_script
-from stages.repository.planning import repository_faults
+from labwright.agent.data import dataset_of
+from labwright.agent.settings import Settings
+from labwright.inspector.provenance import Place
+from labwright.models.roles.patching import ARM_PATCH
+from labwright.models.roles.planning import REPOSITORY_PLAN
+from labwright.record.claims.means import winner
+from labwright.record.errors import WrongUse
+from labwright.record.expected import parse_expected
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, read_source
+from labwright.record.nouns.data import DataPlan, arm_of
+from labwright.record.repository_source import OVERRIDES, Code, arm_in, code_in
+from labwright.record.source import file_of
+from labwright.sandbox.isolation.mounts import KernelConfig
+from labwright.sandbox.isolation.probe import isolation_of
+from labwright.sandbox.repository.cells import Repository
+from labwright.sandbox.repository.command import check_ground
+from labwright.sandbox.repository.environment import environment_for
+from labwright.sandbox.repository.hiding import Hidden
+from labwright.sandbox.repository.metric import PREDICTIONS, parse_metric
+from labwright.sandbox.repository.mirror import Mirror
+from labwright.sandbox.repository.predictions import check_truth
+from labwright.stages.bench import UserRepository
+from labwright.stages.repository.code import code_in as parsed
+from labwright.stages.repository.commands import missing_script
+from labwright.stages.repository.planning import repository_faults
 
 PLACES = 4
 """Lines of a repository that are shown at most of one number."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from agent.settings import Settings
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.nouns.data import DatasetFacts
-from record.nouns.idea import Idea
-from sandbox.data.own import OwnData
-from sandbox.data.spec import of_idea
-from sandbox.datasets import OfRepository, Sources, catalogue, registry
-from sandbox.hub import HubOffers
-from sandbox.pretrained import pretrained_of, provide
-from sandbox.scorers import read_scorer, scorers_of
+from labwright.agent.settings import Settings
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.nouns.data import DatasetFacts
+from labwright.record.nouns.idea import Idea
+from labwright.sandbox.data.own import OwnData
+from labwright.sandbox.data.spec import of_idea
+from labwright.sandbox.datasets import OfRepository, Sources, catalogue, registry
+from labwright.sandbox.hub import HubOffers
+from labwright.sandbox.pretrained import pretrained_of, provide
+from labwright.sandbox.scorers import read_scorer, scorers_of
 
 
 def with_idea(settings: Settings, idea: Idea, folder: Path) -> Settings:

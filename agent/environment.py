@@ -8,17 +8,17 @@ import platform
 import re
 from pathlib import Path
 
-from record.fold.state import RunState
-from record.machine import Machine, Rate
-from record.nouns.data import Needs
-from record.nouns.packages import Installed
-from sandbox.errors import GpuError
-from sandbox.gpu_leases import open_leases
-from sandbox.gpus import Device, cuda_visible_devices
-from sandbox.isolation.interpreter import interpreter, timed_rate
-from sandbox.isolation.limits import limits_of, machine_memory, room_of
-from sandbox.isolation.probe import BUBBLEWRAP
-from sandbox.settings import SandboxSettings
+from labwright.record.fold.state import RunState
+from labwright.record.machine import Machine, Rate
+from labwright.record.nouns.data import Needs
+from labwright.record.nouns.packages import Installed
+from labwright.sandbox.errors import GpuError
+from labwright.sandbox.gpu_leases import open_leases
+from labwright.sandbox.gpus import Device, cuda_visible_devices
+from labwright.sandbox.isolation.interpreter import interpreter, timed_rate
+from labwright.sandbox.isolation.limits import limits_of, machine_memory, room_of
+from labwright.sandbox.isolation.probe import BUBBLEWRAP
+from labwright.sandbox.settings import SandboxSettings
 
 SHOWN = ("torch", "numpy", "scipy", "scikit-learn", "transformers", "datasets", "pandas", "matplotlib", "pillow")
 """Packages that prompts name when they are installed."""
@@ -70,7 +70,7 @@ def rate_of(settings: SandboxSettings, *, at_once: int, known: Rate | None = Non
 def room_here(settings: SandboxSettings) -> Needs:
     """The most that one cell can have on this machine, or on one of the cluster's."""
     if settings.executor == "ray":
-        from sandbox.cluster.machines import machines_of, room_in  # what a run on one machine does without
+        from labwright.sandbox.cluster.machines import machines_of, room_in  # what a run on one machine does without
 
         return room_in(machines_of(settings), settings)
     return room_of(settings, len(devices_of(settings)))

@@ -10,23 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import ceil
 
-from agent.settings import Settings
-from models import prices
-from models.roles import ROLES
-from models.roles.influence import MOST_CALLS
-from models.roles.writing import MOST_SECTIONS
-from models.settings import ModelSettings
-from record.claims.means import MINIMUM_REPLICATES
-from record.estimands import main_arms
-from record.nouns.data import DataPlan, DatasetFacts
-from record.nouns.decisions import Usage
-from record.nouns.frozen import Frozen
-from record.nouns.nodes import STAGES
-from record.tuning import cells_of_trial
-from search.policy import LATE_DEBUGS
-from search.settings import RETRY_FACTOR
-from search.tree import COMPARISONS
-from stages.settings import AMENDS, OUTLINES, PLANNINGS, PLANS, PRIOR_PAPERS, REVIEWS, REVISIONS
+from labwright.agent.settings import Settings
+from labwright.models import prices
+from labwright.models.roles import ROLES
+from labwright.models.roles.influence import MOST_CALLS
+from labwright.models.roles.writing import MOST_SECTIONS
+from labwright.models.settings import ModelSettings
+from labwright.record.claims.means import MINIMUM_REPLICATES
+from labwright.record.estimands import main_arms
+from labwright.record.nouns.data import DataPlan, DatasetFacts
+from labwright.record.nouns.decisions import Usage
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.nodes import STAGES
+from labwright.record.tuning import cells_of_trial
+from labwright.search.policy import LATE_DEBUGS
+from labwright.search.settings import RETRY_FACTOR
+from labwright.search.tree import COMPARISONS
+from labwright.stages.settings import AMENDS, OUTLINES, PLANNINGS, PLANS, PRIOR_PAPERS, REVIEWS, REVISIONS
 
 DEBUGS_A_DRAFT = 0.6
 """Debug nodes that follow a first draft, on average: three drafts of five fail in the offline study."""

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypedDict
 
-from record.fold.state import RunState
-from record.nouns.nodes import PHASES, Phase
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.nodes import PHASES, Phase
 
 Step = Callable[[], Awaitable[bool]]
 """Brings a phase to its end; False when the run was asked to stop in it."""

@@ -16,33 +16,33 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from agent.budget import check_priced, models_of
-from agent.data import sources_of
-from agent.environment import devices_of, machine_of, packages, rate_of
-from agent.settings import Settings, credentials
-from literature.lookup import open_literature
-from models.errors import CatalogueError, ModelConfigError
-from models.failover import open_backend
-from record.errors import WrongUse
-from record.events.papers import Conceived, Ideating
-from record.events.searching import WorkDone
-from record.fold.apply import fold
-from record.fold.state import RunState
-from record.ideation import Means
-from record.lock import hold, is_unused
-from record.log import EventLog, Listener
-from record.network import on_network
-from record.nouns.decisions import Work
-from record.nouns.nodes import STAGES
-from record.prompts import keep as keep_prompt
-from record.reading import read_events
-from sandbox.datasets import catalogue
-from sandbox.metrics import METRICS
-from sandbox.packages.of_run import RunPackages
-from stages.bench import numbered
-from stages.digests import digest_all
-from stages.documents import copies_in, keep
-from stages.ideation.ideas import Step, Study, find_ideas, idea_work, write_up
+from labwright.agent.budget import check_priced, models_of
+from labwright.agent.data import sources_of
+from labwright.agent.environment import devices_of, machine_of, packages, rate_of
+from labwright.agent.settings import Settings, credentials
+from labwright.literature.lookup import open_literature
+from labwright.models.errors import CatalogueError, ModelConfigError
+from labwright.models.failover import open_backend
+from labwright.record.errors import WrongUse
+from labwright.record.events.papers import Conceived, Ideating
+from labwright.record.events.searching import WorkDone
+from labwright.record.fold.apply import fold
+from labwright.record.fold.state import RunState
+from labwright.record.ideation import Means
+from labwright.record.lock import hold, is_unused
+from labwright.record.log import EventLog, Listener
+from labwright.record.network import on_network
+from labwright.record.nouns.decisions import Work
+from labwright.record.nouns.nodes import STAGES
+from labwright.record.prompts import keep as keep_prompt
+from labwright.record.reading import read_events
+from labwright.sandbox.datasets import catalogue
+from labwright.sandbox.metrics import METRICS
+from labwright.sandbox.packages.of_run import RunPackages
+from labwright.stages.bench import numbered
+from labwright.stages.digests import digest_all
+from labwright.stages.documents import copies_in, keep
+from labwright.stages.ideation.ideas import Step, Study, find_ideas, idea_work, write_up
 
 LOG = "ideas.db"
 HUB = ("huggingface.co", 443)
@@ -112,7 +112,7 @@ async def _begin(order: IdeaTask, settings: Settings, log: EventLog) -> None:
     if began is None:
         means = means_of(settings, fetching=bool(settings.literature.sources) and await reaches_hub())
         log.append(Ideating(topic=order.topic, sha256=order.sha256, means=means, rounds=order.rounds,
-                            version=version("scientist"), model=settings.models.called))
+                            version=version("labwright"), model=settings.models.called))
     elif began.sha256 != order.sha256:
         raise WrongUse(f"{log.path.parent} holds ideas for another topic: choose another --out")
     elif order.context is not None and log.state.context is None and idea_work(1) in [

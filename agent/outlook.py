@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from agent.forecast import forecast, usd_of
-from agent.settings import Settings, SettingsError, override
-from inspector.describe import of_arm, widening
-from inspector.status import PHASE_TEXT, Ahead
-from inspector.why import Outlook
-from models.roles import ROLES
-from record.fold.state import RunState
-from record.nouns.decisions import Action, Compare, End, Expand, Extend, Seen, Wait
-from record.nouns.nodes import PHASES, STAGES, Phase, StageName
-from search.policy import policy_of
-from search.replication import fresh, wanted
-from search.settings import SearchSettings
-from search.tree import view_of
+from labwright.agent.forecast import forecast, usd_of
+from labwright.agent.settings import Settings, SettingsError, override
+from labwright.inspector.describe import of_arm, widening
+from labwright.inspector.status import PHASE_TEXT, Ahead
+from labwright.inspector.why import Outlook
+from labwright.models.roles import ROLES
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.decisions import Action, Compare, End, Expand, Extend, Seen, Wait
+from labwright.record.nouns.nodes import PHASES, STAGES, Phase, StageName
+from labwright.search.policy import policy_of
+from labwright.search.replication import fresh, wanted
+from labwright.search.settings import SearchSettings
+from labwright.search.tree import view_of
 
 STEPS = 3
 """Of the next steps, those that are named."""

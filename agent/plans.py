@@ -8,18 +8,18 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from agent.code import check_words
-from agent.data import sources_of
-from agent.environment import room_here
-from agent.settings import Settings
-from record.errors import WrongUse
-from record.nouns.data import DataPlan
-from record.nouns.idea import Idea
-from record.yaml_text import load_yaml
-from sandbox.hub import HubOffers
-from sandbox.packages.of_run import RunPackages
-from sandbox.scorers import scorers_of
-from stages.prepare import given_faults
+from labwright.agent.code import check_words
+from labwright.agent.data import sources_of
+from labwright.agent.environment import room_here
+from labwright.agent.settings import Settings
+from labwright.record.errors import WrongUse
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.idea import Idea
+from labwright.record.yaml_text import load_yaml
+from labwright.sandbox.hub import HubOffers
+from labwright.sandbox.packages.of_run import RunPackages
+from labwright.sandbox.scorers import scorers_of
+from labwright.stages.prepare import given_faults
 
 MOST_BYTES = 200_000
 

@@ -15,49 +15,49 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from agent.budget import shares_of, subjects_of
-from agent.code import opened, under_study
-from agent.data import provided, sources_of
-from agent.environment import environment_text, isolation_text, notice, packages
-from agent.graph import Step, run_graph
-from agent.settings import Settings, credentials, override
-from agent.steering import Steering
-from inspector.text import short
-from literature.lookup import open_literature
-from models.backend import Backend
-from models.budget import Budget
-from models.client import Models
-from models.errors import BudgetSpent, ProviderDown
-from models.retry import Retry
-from record import prompts
-from record.campaign import SLOTS, place_in
-from record.events.running import Ended, SubjectsAsked
-from record.exchanges import SubjectDown, uses_of
-from record.fold.state import RunState
-from record.folder import RunFolder, write_file
-from record.keeping import collect
-from record.log import EventLog
-from record.nouns.nodes import STAGES, Phase, StageName
-from record.whole_numbers import parse_whole_number
-from sandbox.datasets import files_of
-from sandbox.errors import ClusterDown, ExecutorError, PackageError
-from sandbox.executor import LocalExecutor
-from sandbox.hub import HubOffers
-from sandbox.opening import open_executor
-from sandbox.packages.of_run import RunPackages, again
-from sandbox.packages.store import Overlay
-from sandbox.repository.cells import Repository
-from sandbox.scorers import scorers_of
-from sandbox.store import Store, default_root, share_run
-from search.signals import Signals
-from stages.bench import Bench, SameFaultError, limit, note_time
-from stages.evidence.scoring import score_tests
-from stages.judging import judge
-from stages.missing_ablations import missing_ablations
-from stages.nodes.of_repository import BaselineError
-from stages.paper import flow
-from stages.prepare import PlanError, prepare
-from stages.stage import NothingWorkedError, Research
+from labwright.agent.budget import shares_of, subjects_of
+from labwright.agent.code import opened, under_study
+from labwright.agent.data import provided, sources_of
+from labwright.agent.environment import environment_text, isolation_text, notice, packages
+from labwright.agent.graph import Step, run_graph
+from labwright.agent.settings import Settings, credentials, override
+from labwright.agent.steering import Steering
+from labwright.inspector.text import short
+from labwright.literature.lookup import open_literature
+from labwright.models.backend import Backend
+from labwright.models.budget import Budget
+from labwright.models.client import Models
+from labwright.models.errors import BudgetSpent, ProviderDown
+from labwright.models.retry import Retry
+from labwright.record import prompts
+from labwright.record.campaign import SLOTS, place_in
+from labwright.record.events.running import Ended, SubjectsAsked
+from labwright.record.exchanges import SubjectDown, uses_of
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, write_file
+from labwright.record.keeping import collect
+from labwright.record.log import EventLog
+from labwright.record.nouns.nodes import STAGES, Phase, StageName
+from labwright.record.whole_numbers import parse_whole_number
+from labwright.sandbox.datasets import files_of
+from labwright.sandbox.errors import ClusterDown, ExecutorError, PackageError
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.hub import HubOffers
+from labwright.sandbox.opening import open_executor
+from labwright.sandbox.packages.of_run import RunPackages, again
+from labwright.sandbox.packages.store import Overlay
+from labwright.sandbox.repository.cells import Repository
+from labwright.sandbox.scorers import scorers_of
+from labwright.sandbox.store import Store, default_root, share_run
+from labwright.search.signals import Signals
+from labwright.stages.bench import Bench, SameFaultError, limit, note_time
+from labwright.stages.evidence.scoring import score_tests
+from labwright.stages.judging import judge
+from labwright.stages.missing_ablations import missing_ablations
+from labwright.stages.nodes.of_repository import BaselineError
+from labwright.stages.paper import flow
+from labwright.stages.prepare import PlanError, prepare
+from labwright.stages.stage import NothingWorkedError, Research
 
 RELEASED, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, INTERRUPTED = 0, 1, 2, 3, 4, 130
 POLL = 0.3

@@ -19,27 +19,27 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent.budget import check_priced, models_of
-from agent.environment import packages
-from agent.settings import Settings
-from models.failover import open_backend
-from record.errors import WrongUse
-from record.events.repository import CodeTaken, EnvironmentBuilt
-from record.fold.state import RunState
-from record.folder import write_file
-from record.lock import hold, is_unused
-from record.log import EventLog, Listener
-from record.network import on_network
-from record.nouns.question import Question
-from record.prompts import keep as keep_prompt
-from sandbox.isolation.probe import describe_isolation
-from sandbox.isolation.processes import kill_orphans
-from sandbox.opening import open_executor
-from sandbox.repository.environment import environment_for
-from sandbox.repository.metric import MetricError, parse_metric
-from sandbox.repository.mirror import Mirror
-from stages.repository.question import SCRIPT, Answering, change_of, compared_lines, measured_lines
-from stages.repository.results import comparisons_of
+from labwright.agent.budget import check_priced, models_of
+from labwright.agent.environment import packages
+from labwright.agent.settings import Settings
+from labwright.models.failover import open_backend
+from labwright.record.errors import WrongUse
+from labwright.record.events.repository import CodeTaken, EnvironmentBuilt
+from labwright.record.fold.state import RunState
+from labwright.record.folder import write_file
+from labwright.record.lock import hold, is_unused
+from labwright.record.log import EventLog, Listener
+from labwright.record.network import on_network
+from labwright.record.nouns.question import Question
+from labwright.record.prompts import keep as keep_prompt
+from labwright.sandbox.isolation.probe import describe_isolation
+from labwright.sandbox.isolation.processes import kill_orphans
+from labwright.sandbox.opening import open_executor
+from labwright.sandbox.repository.environment import environment_for
+from labwright.sandbox.repository.metric import MetricError, parse_metric
+from labwright.sandbox.repository.mirror import Mirror
+from labwright.stages.repository.question import SCRIPT, Answering, change_of, compared_lines, measured_lines
+from labwright.stages.repository.results import comparisons_of
 
 LOG, REPORT, ANSWER, PATCH, RECORD = "question.db", "report.md", "answer.json", "change.patch", "record.json"
 MOST_BYTES = 100_000
@@ -125,7 +125,7 @@ async def _work(
         taken = mirror.take(repository, dirty=dirty)
         known = CodeTaken(repository=str(repository), commit=taken.commit, tree=taken.tree, snapshot=taken.snapshot,
                           files=taken.files, bytes=taken.bytes, faults=taken.faults, settings=terms,
-                          version=version("scientist"), model=settings.models.called,
+                          version=version("labwright"), model=settings.models.called,
                           isolation=describe_isolation(settings.sandbox))
         log.append(known)
     elif known.settings != terms:

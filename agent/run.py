@@ -19,34 +19,34 @@ from typing import Any
 
 import yaml
 
-from agent.alerts import Alerts
-from agent.budget import check_budget, check_priced
-from agent.code import check_code, taken
-from agent.data import pinned
-from agent.environment import environment_text, machine_of, rate_of
-from agent.process import Process, ending_of
-from agent.settings import Settings, override
-from models.errors import CatalogueError, ModelConfigError
-from models.failover import open_backend
-from models.replay import ReplayModel
-from record import control
-from record.campaign import is_campaign
-from record.errors import WrongUse
-from record.events import Event
-from record.events.papers import Rewriting
-from record.events.running import Ended, Resumed, Started
-from record.fold.state import RunState
-from record.folder import RunFolder, write_file
-from record.lock import hold
-from record.log import Listener, open_log
-from record.network import on_network
-from record.nouns.data import DataPlan
-from record.nouns.idea import Idea
-from record.reading import RecordError, read_state
-from sandbox.isolation.probe import describe_isolation
-from sandbox.isolation.processes import kill_orphans
-from stages.documents import keep
-from stages.paper import template
+from labwright.agent.alerts import Alerts
+from labwright.agent.budget import check_budget, check_priced
+from labwright.agent.code import check_code, taken
+from labwright.agent.data import pinned
+from labwright.agent.environment import environment_text, machine_of, rate_of
+from labwright.agent.process import Process, ending_of
+from labwright.agent.settings import Settings, override
+from labwright.models.errors import CatalogueError, ModelConfigError
+from labwright.models.failover import open_backend
+from labwright.models.replay import ReplayModel
+from labwright.record import control
+from labwright.record.campaign import is_campaign
+from labwright.record.errors import WrongUse
+from labwright.record.events import Event
+from labwright.record.events.papers import Rewriting
+from labwright.record.events.running import Ended, Resumed, Started
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, write_file
+from labwright.record.lock import hold
+from labwright.record.log import Listener, open_log
+from labwright.record.network import on_network
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.idea import Idea
+from labwright.record.reading import RecordError, read_state
+from labwright.sandbox.isolation.probe import describe_isolation
+from labwright.sandbox.isolation.processes import kill_orphans
+from labwright.stages.documents import keep
+from labwright.stages.paper import template
 
 
 def start(
@@ -84,7 +84,7 @@ def start(
             write_file(folder.library, settings.paper.bib.read_bytes())
         copied = template.keep(chosen, folder.templates)
         started = Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
-                          version=version("scientist"), model=settings.models.called,
+                          version=version("labwright"), model=settings.models.called,
                           isolation=isolation, machine=machine_of(settings.sandbox), template=copied, plan=plan,
                           rate=rate_of(settings.sandbox, at_once=settings.search.num_workers))
         return _drive(folder, settings, listener, first=started)

@@ -24,21 +24,21 @@ import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from agent.alerts import AlertSettings
-from agent.keys import read_keys
-from literature.settings import Credentials, LiteratureSettings
-from models.budget import BudgetSettings
-from models.settings import SHORT_KEYS, ModelSettings, SubjectSettings
-from record.errors import WrongUse
-from record.nouns.frozen import Frozen
-from record.yaml_text import load_yaml
-from sandbox.data.spec import DataSpec, specs_of
-from sandbox.errors import DatasetError
-from sandbox.repository.settings import CodeSettings
-from sandbox.settings import SandboxSettings, scorers_in
-from search.settings import SearchSettings
-from stages.paper.template import located
-from stages.settings import PaperSettings
+from labwright.agent.alerts import AlertSettings
+from labwright.agent.keys import read_keys
+from labwright.literature.settings import Credentials, LiteratureSettings
+from labwright.models.budget import BudgetSettings
+from labwright.models.settings import SHORT_KEYS, ModelSettings, SubjectSettings
+from labwright.record.errors import WrongUse
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.yaml_text import load_yaml
+from labwright.sandbox.data.spec import DataSpec, specs_of
+from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.repository.settings import CodeSettings
+from labwright.sandbox.settings import SandboxSettings, scorers_in
+from labwright.search.settings import SearchSettings
+from labwright.stages.paper.template import located
+from labwright.stages.settings import PaperSettings
 
 PREFIX = "SCIENTIST_"
 FAMILIAR = {

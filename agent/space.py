@@ -20,15 +20,15 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from agent.plans import read_yaml
-from agent.settings import Settings
-from record.errors import WrongUse
-from record.nouns.data import DataPlan
-from record.nouns.space import Space, with_space
-from sandbox.repository.mirror import Mirror
-from stages.planned_tuning import range_faults
-from stages.repository.code import Code, code_in
-from stages.repository.words import completed, space_faults
+from labwright.agent.plans import read_yaml
+from labwright.agent.settings import Settings
+from labwright.record.errors import WrongUse
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.space import Space, with_space
+from labwright.sandbox.repository.mirror import Mirror
+from labwright.stages.planned_tuning import range_faults
+from labwright.stages.repository.code import Code, code_in
+from labwright.stages.repository.words import completed, space_faults
 
 _HEADINGS = set(Space.model_fields)
 

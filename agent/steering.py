@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from record import control
-from record.events.running import Commanded, Unheeded
-from record.events.searching import Amended
-from record.folder import RunFolder, free_gb, write_file
-from record.log import Recorder
-from search.signals import Signals
+from labwright.record import control
+from labwright.record.events.running import Commanded, Unheeded
+from labwright.record.events.searching import Amended
+from labwright.record.folder import RunFolder, free_gb, write_file
+from labwright.record.log import Recorder
+from labwright.search.signals import Signals
 
 PROGRAM = "the program"
 """Who paused a run whose disk is nearly full."""

@@ -29,12 +29,12 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from record.claims.decisions import SKEWED, Run, decide
-from record.claims.means import LEVEL, most_often, t_quantile
-from record.estimands import Place, evaluated, is_extreme, places_of
-from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec, OverExamples
-from record.nouns.hypotheses import Effect, Hypothesis, Unit
-from stages.evidence.resampling import Sample, over_examples
+from labwright.record.claims.decisions import SKEWED, Run, decide
+from labwright.record.claims.means import LEVEL, most_often, t_quantile
+from labwright.record.estimands import Place, evaluated, is_extreme, places_of
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec, OverExamples
+from labwright.record.nouns.hypotheses import Effect, Hypothesis, Unit
+from labwright.stages.evidence.resampling import Sample, over_examples
 
 Array = NDArray[Any]
 ALLOWED = 0.025

@@ -22,14 +22,14 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from agent.campaign import Campaign, Runs, begin, ideas_in
-from agent.settings import compose
-from models.replay import exchange_of, written
-from record.campaign import RUNS, Terms, read_campaign
-from record.events.running import Answered
-from record.events.searching import CellExecuted
-from record.nouns.idea import read_idea
-from record.reading import read_events, read_state
+from labwright.agent.campaign import Campaign, Runs, begin, ideas_in
+from labwright.agent.settings import compose
+from labwright.models.replay import exchange_of, written
+from labwright.record.campaign import RUNS, Terms, read_campaign
+from labwright.record.events.running import Answered
+from labwright.record.events.searching import CellExecuted
+from labwright.record.nouns.idea import read_idea
+from labwright.record.reading import read_events, read_state
 from tests.agent import scripted_run
 
 ROOT = Path(__file__).parents[1]
@@ -114,7 +114,7 @@ def ideas(place: Path) -> Path:
 
 
 def scientist(*words: object) -> int:
-    return subprocess.run([sys.executable, "-m", "agent.cli", *map(str, words)], cwd=ROOT, check=False,
+    return subprocess.run([sys.executable, "-m", "labwright", *map(str, words)], cwd=ROOT, check=False,
                           capture_output=True).returncode
 
 
@@ -142,7 +142,7 @@ def real(place: Path, found: Path) -> dict[str, Any]:
 def killed(place: Path, found: Path, *, kills: int = 3, seed: int = 0) -> dict[str, Any]:
     """The six again: the process of the campaign is killed, then all of its processes, twice; each time taken up."""
     rng, folder = Random(seed), place / "killed"
-    words = [sys.executable, "-m", "agent.cli"]
+    words = [sys.executable, "-m", "labwright"]
     begun: list[dict[str, int]] = []
     process = subprocess.Popen([*words, "campaign", str(found), "--out", str(folder), "--config",
                                 str(place / "small.yaml"), "--parallel", "2", "--time-limit", "6m"], cwd=ROOT)

@@ -14,10 +14,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from record.claims.means import paper_claims
-from record.fold.state import RunState
-from record.reading import read_state
-from record.tuning import results
+from labwright.record.claims.means import paper_claims
+from labwright.record.fold.state import RunState
+from labwright.record.reading import read_state
+from labwright.record.tuning import results
 from tests.faults.killing import Killed
 from tests.faults.same import latex, tree
 from tests.faults.served import SMALL, studying

@@ -33,14 +33,14 @@ from typing import Any
 
 import psutil
 
-from record.claims.means import paper_claims
-from record.events.searching import CellExecuted
-from record.nouns.cells import Cell
-from record.reading import is_run, read_events, read_state
-from sandbox.datasets import materialise
-from sandbox.job import Job
-from sandbox.opening import open_executor
-from sandbox.settings import SandboxSettings
+from labwright.record.claims.means import paper_claims
+from labwright.record.events.searching import CellExecuted
+from labwright.record.nouns.cells import Cell
+from labwright.record.reading import is_run, read_events, read_state
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.job import Job
+from labwright.sandbox.opening import open_executor
+from labwright.sandbox.settings import SandboxSettings
 from tests.faults.killing import ROOT, notes_of
 from tests.faults.same import latex, tree
 from tests.faults.served import studying

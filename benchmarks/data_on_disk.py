@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from sandbox.data.spec import spec_of
-from sandbox.datasets import registry
-from sandbox.isolation.processes import resource_use
-from sandbox.settings import SandboxSettings
-from sandbox.single_file import run_file
+from labwright.sandbox.data.spec import spec_of
+from labwright.sandbox.datasets import registry
+from labwright.sandbox.isolation.processes import resource_use
+from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.single_file import run_file
 
 SIDE, CHANNELS, CLASSES, SHARDS = 128, 3, 4, 8
 EPOCHS = """

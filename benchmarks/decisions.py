@@ -29,24 +29,24 @@ from pydantic import BaseModel
 
 from benchmarks.grids import written
 from benchmarks.studies import SlowModel, drawn, new_bench
-from models.backend import ModelRequest
-from models.roles.coding import CodeInputs, Program
-from record.claims.decisions import decisions, run_of, units_of
-from record.claims.means import trusted_replicates, winner
-from record.edits import File
-from record.events.searching import Amended, Unsealed
-from record.fold.state import RunState
-from record.nouns.cells import Cell
-from record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec, Split
-from record.nouns.frozen import Frozen
-from record.nouns.hypotheses import Effect, Hypothesis, Rival
-from record.nouns.nodes import STAGES
-from sandbox.job import CellOutcome, Job
-from sandbox.scripted import ScriptedExecutor
-from search.replication import FRESH
-from search.settings import SearchSettings, StageLimits
-from stages.bench import Bench
-from stages.stage import Research
+from labwright.models.backend import ModelRequest
+from labwright.models.roles.coding import CodeInputs, Program
+from labwright.record.claims.decisions import decisions, run_of, units_of
+from labwright.record.claims.means import trusted_replicates, winner
+from labwright.record.edits import File
+from labwright.record.events.searching import Amended, Unsealed
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec, Split
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.hypotheses import Effect, Hypothesis, Rival
+from labwright.record.nouns.nodes import STAGES
+from labwright.sandbox.job import CellOutcome, Job
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.search.replication import FRESH
+from labwright.search.settings import SearchSettings, StageLimits
+from labwright.stages.bench import Bench
+from labwright.stages.stage import Research
 
 Objective = Literal["improve", "measure"]
 SMALLEST = 1.0

@@ -27,10 +27,10 @@ from random import Random
 from typing import Any
 
 from benchmarks.cell_kills import IN_TUNING, celled_kills, cells_hold
-from record.claims.means import paper_claims
-from record.events import Event
-from record.fold.state import RunState
-from record.reading import RecordError, read_events, read_state
+from labwright.record.claims.means import paper_claims
+from labwright.record.events import Event
+from labwright.record.fold.state import RunState
+from labwright.record.reading import RecordError, read_events, read_state
 from tests.faults.killing import KINDS, Killed
 from tests.faults.same import latex
 from tests.faults.served import studying
@@ -47,7 +47,7 @@ LONGEST = 1800.0
 def command(verb: list[str]) -> subprocess.Popen[bytes]:
     """A `scientist` process in a session of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "agent.cli", *verb], cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL)
+        [sys.executable, "-m", "labwright", *verb], cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL)
 
 
 def run(runs: Path, name: str, *, seed: int = 1, workers: int = 2) -> tuple[Path, float]:

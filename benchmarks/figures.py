@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.planted import FIGURE_SETS, Script, scripts
-from evals.shares import wilson
-from review.figures import About, LintFinding, lint_all
-from sandbox.executor import LocalExecutor
-from sandbox.job import Job
-from sandbox.settings import SandboxSettings
+from labwright.evals.shares import wilson
+from labwright.review.figures import About, LintFinding, lint_all
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Job
+from labwright.sandbox.settings import SandboxSettings
 
 PRELUDE = '''\
 import os

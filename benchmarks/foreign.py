@@ -13,8 +13,8 @@ import json
 import random
 from pathlib import Path
 
-from review.foreign import ForeignAudit, audit_paper
-from review.foreign.verdicts import CLASSES, Class, Verdict
+from labwright.review.foreign import ForeignAudit, audit_paper
+from labwright.review.foreign.verdicts import CLASSES, Class, Verdict
 
 
 def audits(data: Path) -> dict[str, ForeignAudit]:

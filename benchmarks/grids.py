@@ -17,19 +17,19 @@ from statistics import fmean
 from pydantic import BaseModel
 
 from benchmarks.studies import LENGTHS, PLAN, SlowModel, bench_for, drawn, new_bench, program_of
-from models.backend import ModelRequest
-from models.roles.assessing import CompareInputs, Preference, StageReport, SummaryInputs
-from models.roles.coding import CodeInputs, Program
-from models.roles.figures import PlotInputs, Plots
-from record.cells import all_cells, totals_of
-from record.edits import File
-from record.nouns.cells import Cell
-from record.nouns.data import Level, Measurement
-from record.nouns.nodes import SEARCH_KINDS, STAGES
-from sandbox.job import CellOutcome, Job
-from sandbox.scripted import ScriptedExecutor
-from search.settings import SearchSettings, StageLimits
-from stages.stage import Research
+from labwright.models.backend import ModelRequest
+from labwright.models.roles.assessing import CompareInputs, Preference, StageReport, SummaryInputs
+from labwright.models.roles.coding import CodeInputs, Program
+from labwright.models.roles.figures import PlotInputs, Plots
+from labwright.record.cells import all_cells, totals_of
+from labwright.record.edits import File
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import Level, Measurement
+from labwright.record.nouns.nodes import SEARCH_KINDS, STAGES
+from labwright.sandbox.job import CellOutcome, Job
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.search.settings import SearchSettings, StageLimits
+from labwright.stages.stage import Research
 
 LEVELS = tuple(Level(name=f"noise{percent}", value=percent) for percent in (0, 10, 20, 40))
 GRID = PLAN.model_copy(update={"factor": "noise", "levels": LEVELS})

@@ -18,10 +18,10 @@ from typing import Any
 
 from benchmarks.planted import SETS, Program, programs
 from benchmarks.planted_runs import Facts, Runs, facts_of
-from evals.shares import wilson
-from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
-from review.honesty import check
-from review.honesty.weighing import weighed
+from labwright.evals.shares import wilson
+from labwright.record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
+from labwright.review.honesty import check
+from labwright.review.honesty.weighing import weighed
 
 PLAN = DataPlan(
     task="classify tables", expected_seconds=1,

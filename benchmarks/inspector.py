@@ -30,15 +30,15 @@ from typing import Any
 from playwright.sync_api import Browser, Page
 
 from benchmarks.record import node
-from record.events import Event
-from record.events.running import Started
-from record.events.searching import CellExecuted, CellsOwed, Decided, Prepared, Proposed, Settled, Summarised
-from record.log import EventLog
-from record.nouns.cells import Cell
-from record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
-from record.nouns.decisions import Expand, Seen
-from record.nouns.idea import Idea
-from record.nouns.nodes import STAGES, CellRun, Failure, NodeKind, StageName, StageSummary, node_id
+from labwright.record.events import Event
+from labwright.record.events.running import Started
+from labwright.record.events.searching import CellExecuted, CellsOwed, Decided, Prepared, Proposed, Settled, Summarised
+from labwright.record.log import EventLog
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
+from labwright.record.nouns.decisions import Expand, Seen
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import STAGES, CellRun, Failure, NodeKind, StageName, StageSummary, node_id
 from tests.inspector.browser.chromium import Viewer, chromium, viewing
 
 PROTOTYPE = {"paint_ms": 380, "update_ms": 61, "memory_mb": 53,

@@ -22,27 +22,27 @@ from typing import Any
 
 import numpy as np
 
-import stages
-from record.fold.state import RunState
-from record.ladder import TRIVIAL, TUNED, ladder_space
-from record.nouns.cells import Cell
-from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
-from record.nouns.tuning import Setting, Trial, Tuning
-from record.source import ENTRY
-from sandbox.datasets import materialise
-from sandbox.executor import LocalExecutor
-from sandbox.job import CellOutcome, Job
-from sandbox.metrics import METRICS, score
-from sandbox.scoring import score_sealed
-from sandbox.settings import SandboxSettings
-from search.ladder import drawn
-from search.tree import View
+import labwright
+from labwright.record.fold.state import RunState
+from labwright.record.ladder import TRIVIAL, TUNED, ladder_space
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
+from labwright.record.nouns.tuning import Setting, Trial, Tuning
+from labwright.record.source import ENTRY
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import CellOutcome, Job
+from labwright.sandbox.metrics import METRICS, score
+from labwright.sandbox.scoring import score_sealed
+from labwright.sandbox.settings import SandboxSettings
+from labwright.search.ladder import drawn
+from labwright.search.tree import View
 
 DATASETS = {"breast_cancer": "log_loss", "digits": "accuracy", "diabetes": "mse"}
 """A table of classes, an image set, a table with numbers to predict; and the primary metric of each."""
 
 
-PROGRAM = Path(stages.__path__[0]) / "ladder" / ENTRY
+PROGRAM = Path(labwright.__file__).parent / "stages" / "ladder" / ENTRY
 SCORING = {"log_loss": "neg_log_loss", "accuracy": "accuracy", "mse": "neg_mean_squared_error"}
 
 

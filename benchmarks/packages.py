@@ -22,13 +22,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from agent.cli import main as scientist
-from models.offline import researcher
-from models.roles.coding import CodeInputs, Program
-from models.roles.planning import PlanInputs
-from record.fold.state import RunState
-from record.nouns.data import DataPlan
-from record.reading import RecordError, read_state
+from labwright.agent.cli import main as scientist
+from labwright.models.offline import researcher
+from labwright.models.roles.coding import CodeInputs, Program
+from labwright.models.roles.planning import PlanInputs
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import DataPlan
+from labwright.record.reading import RecordError, read_state
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = {"search.num_drafts": 1, "search.num_seeds": 2, "search.max_seeds": 2, "search.preliminary.nodes": 2,

@@ -18,25 +18,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import sandbox
 from benchmarks.planted import Program
-from record.nouns.cells import Cell, Training
-from record.nouns.data import DataPlan, Measurement, MetricSpec
-from record.nouns.nodes import Finding
-from record.syntax import reads_of
-from review.honesty.name_probe import arms_probe, exchanged
-from review.honesty.probe import PERMUTATIONS, Probe, labels_probe, program, seed_probe, without_labels
-from review.honesty.row_probe import PROGRAM as ROWS
-from review.honesty.row_probe import rows_probe
-from review.honesty.run_facts import Ran, frozen_seed, of_run
-from sandbox.datasets import materialise
-from sandbox.errors import SandboxError
-from sandbox.job import Logged
-from sandbox.monitor import read_curves
-from sandbox.results import measure
-from sandbox.scoring import Predictions, chance_level, final_predictions
+from labwright.record.nouns.cells import Cell, Training
+from labwright.record.nouns.data import DataPlan, Measurement, MetricSpec
+from labwright.record.nouns.nodes import Finding
+from labwright.record.syntax import reads_of
+from labwright.review.honesty.name_probe import arms_probe, exchanged
+from labwright.review.honesty.probe import PERMUTATIONS, Probe, labels_probe, program, seed_probe, without_labels
+from labwright.review.honesty.row_probe import PROGRAM as ROWS
+from labwright.review.honesty.row_probe import rows_probe
+from labwright.review.honesty.run_facts import Ran, frozen_seed, of_run
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.errors import SandboxError
+from labwright.sandbox.isolation.mounts import KERNEL_SIDE
+from labwright.sandbox.job import Logged
+from labwright.sandbox.monitor import read_curves
+from labwright.sandbox.results import measure
+from labwright.sandbox.scoring import Predictions, chance_level, final_predictions
 
-KERNEL = Path(sandbox.__path__[0]) / "kernel_side"
+KERNEL = KERNEL_SIDE
 SEEDS = (0, 1, 2)
 DATASETS = ("digits", "wine", "iris", "breast_cancer", "diabetes")
 

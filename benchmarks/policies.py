@@ -28,11 +28,11 @@ from random import Random
 from statistics import fmean, pstdev, stdev
 from typing import Any
 
-from evals.ablatecell.recovery import recovery
-from record.nouns.frozen import Frozen
-from record.nouns.repository import Direction
-from sandbox.repository.metric import parse_metric, read_metric
-from search import arms
+from labwright.evals.ablatecell.recovery import recovery
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.repository import Direction
+from labwright.sandbox.repository.metric import parse_metric, read_metric
+from labwright.search import arms
 
 K = 5
 DRAWS = 500

@@ -21,13 +21,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from record.events.running import Answered
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.nouns.decisions import Expand
-from record.nouns.nodes import SEARCH_KINDS
-from record.prompts import PromptRecord, prompt_of
-from record.reading import read_events, read_state
+from labwright.record.events.running import Answered
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.nodes import SEARCH_KINDS
+from labwright.record.prompts import PromptRecord, prompt_of
+from labwright.record.reading import read_events, read_state
 
 
 @dataclass(frozen=True)

@@ -20,15 +20,15 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from record.events import Event
-from record.events.running import Answered, Started
-from record.events.searching import Decided, Executed, Judged, Plotted, Proposed, Reviewed
-from record.log import EventLog
-from record.nouns.data import Measurement
-from record.nouns.decisions import CallKey, Expand, Seen, Usage
-from record.nouns.figures import Figure, FigureFacts, FigureReview
-from record.nouns.idea import Idea
-from record.nouns.nodes import Attempt, Verdict, node_id
+from labwright.record.events import Event
+from labwright.record.events.running import Answered, Started
+from labwright.record.events.searching import Decided, Executed, Judged, Plotted, Proposed, Reviewed
+from labwright.record.log import EventLog
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.decisions import CallKey, Expand, Seen, Usage
+from labwright.record.nouns.figures import Figure, FigureFacts, FigureReview
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import Attempt, Verdict, node_id
 
 PROGRAM = "x = 1  # a line of an experiment\n" * 120
 """About 4 kB of code, as an answer of the role `code` holds it."""

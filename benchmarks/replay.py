@@ -17,10 +17,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agent import run
-from agent.settings import compose
-from record.nouns.idea import read_idea
-from record.reading import read_state
+from labwright.agent import run
+from labwright.agent.settings import compose
+from labwright.record.nouns.idea import read_idea
+from labwright.record.reading import read_state
 
 RECORDED = Path(__file__).parents[1] / "tests" / "models" / "replay"
 

@@ -24,18 +24,18 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
-from record.nouns.cells import Cell
-from sandbox.datasets import materialise
-from sandbox.execution import Script, execute
-from sandbox.executor import LocalExecutor
-from sandbox.isolation.limits import limits_of
-from sandbox.isolation.mounts import KernelConfig
-from sandbox.isolation.probe import isolation_of
-from sandbox.isolation.processes import process_tree, resource_use
-from sandbox.job import Job
-from sandbox.kernels import Kernel
-from sandbox.pool import Pool
-from sandbox.settings import SandboxSettings
+from labwright.record.nouns.cells import Cell
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.execution import Script, execute
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.isolation.limits import limits_of
+from labwright.sandbox.isolation.mounts import KernelConfig
+from labwright.sandbox.isolation.probe import isolation_of
+from labwright.sandbox.isolation.processes import process_tree, resource_use
+from labwright.sandbox.job import Job
+from labwright.sandbox.kernels import Kernel
+from labwright.sandbox.pool import Pool
+from labwright.sandbox.settings import SandboxSettings
 
 Mode = Literal["required", "none"]
 MODES: tuple[Mode, ...] = ("required", "none")

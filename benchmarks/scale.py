@@ -29,36 +29,45 @@ from typing import Any, cast
 
 from benchmarks.inspector import PLAN, Growing
 from benchmarks.record import node
-from inspector.status import status_in
-from record.events import Event
-from record.events.running import Started
-from record.events.searching import CellExecuted, CellsOwed, Decided, Executed, Judged, Locked, Prepared, Settled
-from record.fold.apply import apply
-from record.fold.state import RunState
-from record.keeping import may_go
-from record.log import EventLog
-from record.nouns.cells import Cell, CellLine
-from record.nouns.data import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec, Needs
-from record.nouns.decisions import Expand, Seen
-from record.nouns.hypotheses import Effect, Hypothesis
-from record.nouns.idea import Idea
-from record.nouns.nodes import STAGES, Attempt, CellRun, NodeKind, StageName, node_id
-from record.nouns.tuning import Hyperparameter, Trial, Tuning
-from record.reading import read_state, write_database
-from sandbox.cells import Schedule
-from sandbox.cluster.engine import Cluster, Hand
-from sandbox.cluster.messages import Done, Facts, News, Terms
-from sandbox.cluster.parcels import pack
-from sandbox.cluster.remote import Courier, RemotePlace, RemoteRunner
-from sandbox.datasets import materialise
-from sandbox.executor import LocalExecutor
-from sandbox.job import CellOutcome, Job, leave_it
-from sandbox.settings import SandboxSettings
-from sandbox.store import Store
-from search.policy import BestFirst
-from search.settings import SearchSettings, StageLimits
-from search.tree import view_of
-from stages.nodes.cells import taken_over
+from labwright.inspector.status import status_in
+from labwright.record.events import Event
+from labwright.record.events.running import Started
+from labwright.record.events.searching import (
+    CellExecuted,
+    CellsOwed,
+    Decided,
+    Executed,
+    Judged,
+    Locked,
+    Prepared,
+    Settled,
+)
+from labwright.record.fold.apply import apply
+from labwright.record.fold.state import RunState
+from labwright.record.keeping import may_go
+from labwright.record.log import EventLog
+from labwright.record.nouns.cells import Cell, CellLine
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec, Needs
+from labwright.record.nouns.decisions import Expand, Seen
+from labwright.record.nouns.hypotheses import Effect, Hypothesis
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import STAGES, Attempt, CellRun, NodeKind, StageName, node_id
+from labwright.record.nouns.tuning import Hyperparameter, Trial, Tuning
+from labwright.record.reading import read_state, write_database
+from labwright.sandbox.cells import Schedule
+from labwright.sandbox.cluster.engine import Cluster, Hand
+from labwright.sandbox.cluster.messages import Done, Facts, News, Terms
+from labwright.sandbox.cluster.parcels import pack
+from labwright.sandbox.cluster.remote import Courier, RemotePlace, RemoteRunner
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import CellOutcome, Job, leave_it
+from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.store import Store
+from labwright.search.policy import BestFirst
+from labwright.search.settings import SearchSettings, StageLimits
+from labwright.search.tree import view_of
+from labwright.stages.nodes.cells import taken_over
 
 SIZES = (10, 100, 1000)
 OWING = ((400, 100), (1000, 100))
@@ -407,7 +416,7 @@ def _with_places(local: LocalExecutor, place: Path) -> LocalExecutor:
     cluster = _Machines("127.0.0.1:1", (facts,), Terms(settings=local.config.settings, run="r", watch_seconds=5.0))
     hand = _AtOnce("h", Needs(), None, cluster)
     hand.parcel = (place / "parcel").read_bytes()
-    from record.folder import sha256
+    from labwright.record.folder import sha256
 
     hand.done = Done(size=len(hand.parcel), sha256=sha256(place / "parcel"), printed={
         "head": [], "tail": [], "dropped": 0}, over=False)

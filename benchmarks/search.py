@@ -26,13 +26,13 @@ from unittest.mock import patch
 
 from benchmarks.grids import CELLS, cell_bound, celled, whole_run
 from benchmarks.studies import LENGTHS, SlowModel, bench_for, program_of, scripted_jobs, source_of_prompt
-from record.nouns.decisions import Seen
-from record.nouns.nodes import SEARCH_KINDS
-from search import scheduler
-from search.policy import BestFirst
-from search.settings import SearchSettings, StageLimits
-from search.tree import view_of
-from stages.stage import Research
+from labwright.record.nouns.decisions import Seen
+from labwright.record.nouns.nodes import SEARCH_KINDS
+from labwright.search import scheduler
+from labwright.search.policy import BestFirst
+from labwright.search.settings import SearchSettings, StageLimits
+from labwright.search.tree import view_of
+from labwright.stages.stage import Research
 
 JOBS, PLACES = 40, 4
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from record.claims.differences import differences
-from record.claims.means import LEVEL, Claim, detectable
-from record.fold.state import RunState
-from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
+from labwright.record.claims.differences import differences
+from labwright.record.claims.means import LEVEL, Claim, detectable
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
 
 
 @dataclass(frozen=True)

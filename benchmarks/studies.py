@@ -9,27 +9,36 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from models.backend import ModelRequest, Reply
-from models.client import Models
-from models.roles.coding import CodeInputs, Program
-from models.roles.figures import FigureReviews, VisionInputs
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.edits import File
-from record.events.running import Started
-from record.events.searching import Decided, Executed, Judged, Prepared, Proposed, Settled, Summarised, WorkDone
-from record.folder import RunFolder, write_source
-from record.log import EventLog
-from record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
-from record.nouns.decisions import Expand, summary_of
-from record.nouns.figures import AxesFacts, Figure, FigureFacts, FigureReview
-from record.nouns.idea import Idea
-from record.nouns.nodes import Attempt, StageName, StageSummary, Verdict
-from sandbox.job import Executor, Job, Outcome
-from sandbox.scripted import ScriptedExecutor
-from search.settings import SearchSettings
-from stages.bench import Bench
-from stages.settings import PaperSettings
+from labwright.models.backend import ModelRequest, Reply
+from labwright.models.client import Models
+from labwright.models.roles.coding import CodeInputs, Program
+from labwright.models.roles.figures import FigureReviews, VisionInputs
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.edits import File
+from labwright.record.events.running import Started
+from labwright.record.events.searching import (
+    Decided,
+    Executed,
+    Judged,
+    Prepared,
+    Proposed,
+    Settled,
+    Summarised,
+    WorkDone,
+)
+from labwright.record.folder import RunFolder, write_source
+from labwright.record.log import EventLog
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
+from labwright.record.nouns.decisions import Expand, summary_of
+from labwright.record.nouns.figures import AxesFacts, Figure, FigureFacts, FigureReview
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import Attempt, StageName, StageSummary, Verdict
+from labwright.sandbox.job import Executor, Job, Outcome
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.search.settings import SearchSettings
+from labwright.stages.bench import Bench
+from labwright.stages.settings import PaperSettings
 
 LENGTHS = (1.0, 2.0, 3.0, 12.0)
 

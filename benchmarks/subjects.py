@@ -28,19 +28,19 @@ from typing import Any
 import psutil
 
 from benchmarks.subject_server import SubjectServer, question_of
-from models.roles.coding import CodeInputs, Program
-from models.roles.figures import FigurePart, FigureScript, FiguresInputs, PlotInputs, Plots
-from models.scripted import ScriptedModel
-from record.claims.decisions import decisions
-from record.events import Event
-from record.exchanges import FILE, Exchanges, spent_in, uses_of
-from record.fold.state import RunState
-from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec
-from record.nouns.subjects import Question
-from record.reading import read_state
-from sandbox.executor import LocalExecutor
-from sandbox.job import Job
-from sandbox.settings import SandboxSettings
+from labwright.models.roles.coding import CodeInputs, Program
+from labwright.models.roles.figures import FigurePart, FigureScript, FiguresInputs, PlotInputs, Plots
+from labwright.models.scripted import ScriptedModel
+from labwright.record.claims.decisions import decisions
+from labwright.record.events import Event
+from labwright.record.exchanges import FILE, Exchanges, spent_in, uses_of
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec
+from labwright.record.nouns.subjects import Question
+from labwright.record.reading import read_state
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Job
+from labwright.sandbox.settings import SandboxSettings
 from tests.claimed import claimed
 from tests.programs import whole
 from tests.stages import small_study
@@ -134,8 +134,8 @@ def silent(event: Event, state: RunState) -> None:
 
 def work(run: Path, url: str, questions: Path, cap: float) -> int:
     """Start or resume the study in this process."""
-    from agent import run as running
-    from agent.settings import compose
+    from labwright.agent import run as running
+    from labwright.agent.settings import compose
 
     def opened(_: Any) -> Any:
         return model()
@@ -186,7 +186,7 @@ def study(place: Path, *, kills: int, cap: float, delay: float = 0.2) -> dict[st
         counts = Counter(server.counts())
     state = read_state(run)
     asked, twice, lost = _ledger(run)
-    checks = {command: subprocess.run([sys.executable, "-m", "agent.cli", command, str(run), *more], check=False,
+    checks = {command: subprocess.run([sys.executable, "-m", "labwright", command, str(run), *more], check=False,
                                       capture_output=True).returncode
               for command, more in (("audit", ()), ("reproduce", ("--limit", "1")))}  # the server is gone by now
     uses = uses_of(run)
@@ -237,9 +237,9 @@ lab.result("answers", {calls}, dataset="iris", condition="tiny")
 
 async def many(place: Path, calls: int) -> dict[str, Any]:
     """So many calls of one cell: calls a second, and what the host holds meanwhile."""
-    from models.budget import BudgetSettings
-    from models.settings import SubjectSettings
-    from models.subjects import SubjectModels
+    from labwright.models.budget import BudgetSettings
+    from labwright.models.settings import SubjectSettings
+    from labwright.models.subjects import SubjectModels
 
     held: list[int] = []
     with SubjectServer(rule) as server:

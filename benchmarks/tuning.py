@@ -30,23 +30,23 @@ from pydantic import BaseModel
 from benchmarks.grids import written
 from benchmarks.planted_tuning import HOME, PlantedStudy, read
 from benchmarks.studies import SlowModel, drawn, new_bench
-from models.backend import ModelRequest
-from models.roles.coding import CodeInputs, Program
-from record.claims.differences import differences
-from record.claims.means import LEVEL, claims_on_test, detectable, p_value, replicates_of, winner
-from record.edits import File
-from record.events.searching import Unsealed
-from record.fold.state import RunState
-from record.nouns.cells import Cell
-from record.nouns.data import Measurement, Split
-from record.nouns.nodes import STAGES, Failure
-from record.nouns.tuning import Setting
-from record.reading import read_state
-from record.tuning import EQUAL, chosen, efforts, results
-from sandbox.job import CellOutcome, Job
-from sandbox.scripted import ScriptedExecutor
-from search.settings import SearchSettings, StageLimits
-from stages.stage import Research
+from labwright.models.backend import ModelRequest
+from labwright.models.roles.coding import CodeInputs, Program
+from labwright.record.claims.differences import differences
+from labwright.record.claims.means import LEVEL, claims_on_test, detectable, p_value, replicates_of, winner
+from labwright.record.edits import File
+from labwright.record.events.searching import Unsealed
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import Measurement, Split
+from labwright.record.nouns.nodes import STAGES, Failure
+from labwright.record.nouns.tuning import Setting
+from labwright.record.reading import read_state
+from labwright.record.tuning import EQUAL, chosen, efforts, results
+from labwright.sandbox.job import CellOutcome, Job
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.search.settings import SearchSettings, StageLimits
+from labwright.stages.stage import Research
 
 SEEDS = 8
 SOURCE = {"experiment.py": "import lab\n\n\ndef run(cell):\n    return cell.setting\n\n\nlab.measure(run)\n",

@@ -18,11 +18,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from record.claims.decisions import decisions
-from record.claims.means import paper_claims, winner
-from record.fold.state import RunState
-from record.nouns.nodes import SEARCH_KINDS
-from record.reading import read_state
+from labwright.record.claims.decisions import decisions
+from labwright.record.claims.means import paper_claims, winner
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.nodes import SEARCH_KINDS
+from labwright.record.reading import read_state
 
 HERE = Path(__file__).parent / "tree"
 TASKS = ("trustml", "dg")
@@ -38,7 +38,7 @@ def command(task: str, way: str, runs: Path, model: str, address: str) -> list[s
     """What begins a run, or goes on with it."""
     there = runs / f"{task}-{way}"
     served = ["--base-url", address] if address else []
-    program = [sys.executable, "-m", "agent.cli"]
+    program = [sys.executable, "-m", "labwright"]
     if (there / "run.db").exists():
         return [*program, "resume", str(there), *served]
     settings = [word for one in WAYS[way] for word in ("--set", one)]

@@ -19,17 +19,17 @@ from typing import Any
 
 from scipy import stats as scipy_stats
 
-from record.claims.clauses import clauses
-from record.claims.decisions import Run, decide
-from record.claims.differences import differences
-from record.claims.means import claims_over
-from record.claims.printing import printed
-from record.fold.state import RunState
-from record.nouns.data import DataPlan, DatasetFacts, Measurement
-from record.nouns.nodes import Node
-from record.nouns.papers import Draft, Section
-from record.printed import count
-from review.evidence import Evidence, check_draft
+from labwright.record.claims.clauses import clauses
+from labwright.record.claims.decisions import Run, decide
+from labwright.record.claims.differences import differences
+from labwright.record.claims.means import claims_over
+from labwright.record.claims.printing import printed
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import DataPlan, DatasetFacts, Measurement
+from labwright.record.nouns.nodes import Node
+from labwright.record.nouns.papers import Draft, Section
+from labwright.record.printed import count
+from labwright.review.evidence import Evidence, check_draft
 
 stats: Any = scipy_stats
 HOME = Path(__file__).parent / "wording"

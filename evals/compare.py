@@ -13,25 +13,25 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.budget import open_model
-from agent.cli.edge import DONE, FAILED
-from agent.cli.paper_commands import Compare
-from agent.cli.status import state_of_paper
-from agent.settings import compose
-from evals.comparison import Entrant, KeyClaim, Pair, Side, Tally, paired, shown, side_of, tally
-from inspector.text import dollars, duration, plain
-from models.errors import CatalogueError, ModelConfigError, ModelError
-from models.roles.judge import PREFER
-from record.errors import WrongUse
-from record.fold.facts import RoleUsage
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.log import MemoryLog
-from record.nouns.frozen import Frozen
-from review.evidence.tex import TexError
-from review.judge import JudgeError, guarded
-from stages.judging import paper_of
-from stages.paper.versions import best_of
+from labwright.agent.budget import open_model
+from labwright.agent.cli.edge import DONE, FAILED
+from labwright.agent.cli.paper_commands import Compare
+from labwright.agent.cli.status import state_of_paper
+from labwright.agent.settings import compose
+from labwright.evals.comparison import Entrant, KeyClaim, Pair, Side, Tally, paired, shown, side_of, tally
+from labwright.inspector.text import dollars, duration, plain
+from labwright.models.errors import CatalogueError, ModelConfigError, ModelError
+from labwright.models.roles.judge import PREFER
+from labwright.record.errors import WrongUse
+from labwright.record.fold.facts import RoleUsage
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.frozen import Frozen
+from labwright.review.evidence.tex import TexError
+from labwright.review.judge import JudgeError, guarded
+from labwright.stages.judging import paper_of
+from labwright.stages.paper.versions import best_of
 
 MOST_RUNS = 8
 """Runs at once: 28 pairs, 56 questions."""

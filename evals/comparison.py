@@ -14,15 +14,15 @@ from typing import Literal
 
 from pydantic import Field
 
-from models.roles.judge import Better, PaperPreference, PreferInputs, RecordFacts, ShownPaper
-from record.claims.differences import Called, differences
-from record.claims.means import paper_claims
-from record.fold.state import RunState
-from record.nouns.data import arm_of
-from record.nouns.frozen import Frozen
-from record.nouns.papers import Draft, Judgement, Section
-from review.judge import Paper, facts_of
-from review.judge.sections import excerpt
+from labwright.models.roles.judge import Better, PaperPreference, PreferInputs, RecordFacts, ShownPaper
+from labwright.record.claims.differences import Called, differences
+from labwright.record.claims.means import paper_claims
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import arm_of
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.papers import Draft, Judgement, Section
+from labwright.review.judge import Paper, facts_of
+from labwright.review.judge.sections import excerpt
 
 MOST_CLAIMS = 12
 _UNWRITTEN = Draft(title="", abstract="", sections=(Section(title="", body=""),))

@@ -18,19 +18,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from agent.budget import open_model
-from evals import orders
-from evals.hostile import held_out, reworded, tuned
-from evals.hostile.paper import Attack, written
-from evals.scripted_judges import OBEYED, gullible
-from models.client import Models
-from models.roles.judge import JUDGE
-from models.settings import ModelSettings
-from record.log import MemoryLog
-from review.judge import Case, question, read_paper, read_rubric, screened
-from review.judge.guards import guarded
-from review.judge.reader import Paper
-from review.judge.sections import PaperSection
+from labwright.agent.budget import open_model
+from labwright.evals import orders
+from labwright.evals.hostile import held_out, reworded, tuned
+from labwright.evals.hostile.paper import Attack, written
+from labwright.evals.scripted_judges import OBEYED, gullible
+from labwright.models.client import Models
+from labwright.models.roles.judge import JUDGE
+from labwright.models.settings import ModelSettings
+from labwright.record.log import MemoryLog
+from labwright.review.judge import Case, question, read_paper, read_rubric, screened
+from labwright.review.judge.guards import guarded
+from labwright.review.judge.reader import Paper
+from labwright.review.judge.sections import PaperSection
 
 SETS = {"tuned": tuned.attacks, "held_out": held_out.attacks, "reworded": reworded.attacks,
         "fresh": reworded.fresh}

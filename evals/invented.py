@@ -16,21 +16,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from agent.beside import Beside, with_material
-from agent.budget import open_model
-from evals.agreement.invented import RESULTS, SUSPICION, cuts_of, read_truth
-from evals.agreement.scores import ScaleRange, named
-from evals.shares import share
-from evals.telling import Telling, told
-from models.client import Models
-from models.roles.judge import JUDGE
-from models.settings import ModelSettings
-from record.errors import ExpectedFailure, WrongUse
-from record.folder import write_file
-from record.nouns.papers import Judgement, View
-from review.foreign import ForeignAudit, audit_facts, audit_paper
-from review.foreign.signs import FINDING
-from review.judge import Case, guarded, judged, read_paper, read_rubric
+from labwright.agent.beside import Beside, with_material
+from labwright.agent.budget import open_model
+from labwright.evals.agreement.invented import RESULTS, SUSPICION, cuts_of, read_truth
+from labwright.evals.agreement.scores import ScaleRange, named
+from labwright.evals.shares import share
+from labwright.evals.telling import Telling, told
+from labwright.models.client import Models
+from labwright.models.roles.judge import JUDGE
+from labwright.models.settings import ModelSettings
+from labwright.record.errors import ExpectedFailure, WrongUse
+from labwright.record.folder import write_file
+from labwright.record.nouns.papers import Judgement, View
+from labwright.review.foreign import ForeignAudit, audit_facts, audit_paper
+from labwright.review.foreign.signs import FINDING
+from labwright.review.judge import Case, guarded, judged, read_paper, read_rubric
 
 OVERALL, ALONE = "overall", "text alone"
 LOGS = ("*.log", "results/*.log", "code/*.log", "results/log*.txt", "code/log*.txt")

@@ -19,19 +19,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from evals.scripted_judges import leaning
-from models.backend import Backend
-from models.client import Models
-from models.errors import ModelError
-from models.failover import open_backend
-from models.roles.judge import PREFER, PreferInputs, ShownPaper
-from models.settings import ModelSettings
-from record.log import MemoryLog
-from record.nouns.papers import Judgement
-from review.judge import Case, Guarded, guarded, judged, read_paper, read_rubric
-from review.judge.judge import shown_of
-from review.judge.reader import Paper
-from review.judge.sections import PaperSection
+from labwright.evals.scripted_judges import leaning
+from labwright.models.backend import Backend
+from labwright.models.client import Models
+from labwright.models.errors import ModelError
+from labwright.models.failover import open_backend
+from labwright.models.roles.judge import PREFER, PreferInputs, ShownPaper
+from labwright.models.settings import ModelSettings
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.papers import Judgement
+from labwright.review.judge import Case, Guarded, guarded, judged, read_paper, read_rubric
+from labwright.review.judge.judge import shown_of
+from labwright.review.judge.reader import Paper
+from labwright.review.judge.sections import PaperSection
 
 FILLER = (
     "In what follows the points made above are taken up once more for the convenience of readers. The considerations "

@@ -18,12 +18,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from evals.hostile.paper import interleaved
-from evals.shares import Share, share
-from models.client import Models
-from record.folder import write_file
-from record.nouns.papers import Removed
-from review.judge import Case, Guarded, guarded, read_paper, read_rubric, screened
+from labwright.evals.hostile.paper import interleaved
+from labwright.evals.shares import Share, share
+from labwright.models.client import Models
+from labwright.record.folder import write_file
+from labwright.record.nouns.papers import Removed
+from labwright.review.judge import Case, Guarded, guarded, read_paper, read_rubric, screened
 
 A_PAPER = 20
 """Passages of one paper."""

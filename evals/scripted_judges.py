@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 
 from pydantic import BaseModel
 
-from models.backend import ModelRequest
-from models.roles.judge import JudgeInputs, PaperPreference, PreferInputs, answer_type
-from models.scripted import ScriptedModel
+from labwright.models.backend import ModelRequest
+from labwright.models.roles.judge import JudgeInputs, PaperPreference, PreferInputs, answer_type
+from labwright.models.scripted import ScriptedModel
 
 CALM, OBEYED = 5, 10
 _ALIKE = str.maketrans("асеорхуіІ", "aceopxyiI")

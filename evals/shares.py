@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from record.nouns.frozen import Frozen
+from labwright.record.nouns.frozen import Frozen
 
 Z = 1.959964
 Interval = tuple[float, float]

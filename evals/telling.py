@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.stats import rankdata  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
-from evals.shares import Interval, Share, Z, share
-from record.nouns.frozen import Frozen
+from labwright.evals.shares import Interval, Share, Z, share
+from labwright.record.nouns.frozen import Frozen
 
 SHUFFLES, PLACES = 10_000, 4001
 """Deals of the labels; places from 0 to 1 that are tried as ends of an interval."""

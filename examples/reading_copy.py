@@ -12,7 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from record.reading import read_rows, read_state, write_database
+from labwright.record.reading import read_rows, read_state, write_database
 
 KEPT = ("idea.json", "data_plan.json", "environment.txt", "library.bib", "config.yaml", "literature/library.bib")
 TEXT = frozenset({".json", ".yaml", ".txt", ".bib", ".tex", ".md", ".csv", ".py"})

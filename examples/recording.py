@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.cli.control import ask
-from record.events.running import Commanded
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.reading import RecordError, read_state, snapshot
+from labwright.agent.cli.control import ask
+from labwright.record.events.running import Commanded
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.reading import RecordError, read_state, snapshot
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = Path("/tmp/scientist")
@@ -117,7 +117,7 @@ def made() -> Path:
         shutil.copyfile(TARGET.parent / name, HERE / name)
     [idea] = json.loads((TARGET.parent / IDEA).read_text())
     (HERE / "idea.json").write_text(json.dumps(idea | {"Datasets": DATASETS}))
-    program, run = [str(HERE / ".venv" / "bin" / "python"), "-m", "agent.cli"], HERE / "runs" / TARGET.name
+    program, run = [str(HERE / ".venv" / "bin" / "python"), "-m", "labwright"], HERE / "runs" / TARGET.name
     arguments = ["--idea", "idea.json", "--config", "recorded.yaml", "--runs", "runs", "--name", TARGET.name]
     with subprocess.Popen([*program, "run", *arguments], cwd=HERE) as working:
         try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from inspector.text import duration, plain, short
-from record.cells import CellCounts, CellTotals
-from record.effort import Account, ArmTuning
-from record.events.searching import CellExecuted, CellsOwed
-from record.fold.state import RunState
-from record.nouns.cells import Cell
+from labwright.inspector.text import duration, plain, short
+from labwright.record.cells import CellCounts, CellTotals
+from labwright.record.effort import Account, ArmTuning
+from labwright.record.events.searching import CellExecuted, CellsOwed
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.cells import Cell
 
 
 def left_text(cells: CellCounts) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from inspector.cells import owed_text
-from inspector.text import clock_time, duration, plain, short
-from record.claims.node_score import score_of
-from record.events import Event, papers, repository, running, searching
-from record.fold.state import RunState
-from record.nouns.decisions import Compare, Expand, Extend
-from record.nouns.nodes import changed, node_id, retries
-from record.nouns.repository import written
+from labwright.inspector.cells import owed_text
+from labwright.inspector.text import clock_time, duration, plain, short
+from labwright.record.claims.node_score import score_of
+from labwright.record.events import Event, papers, repository, running, searching
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.decisions import Compare, Expand, Extend
+from labwright.record.nouns.nodes import changed, node_id, retries
+from labwright.record.nouns.repository import written
 
 
 def describe(event: Event, state: RunState) -> str | None:

@@ -15,9 +15,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from inspector.text import printable
-from record.folder import open_regular
-from record.nouns.frozen import encodable
+from labwright.inspector.text import printable
+from labwright.record.folder import open_regular
+from labwright.record.nouns.frozen import encodable
 
 SHOWN = frozenset({"nodes", "cells", "paper", "review", "literature", "probes", "config.yaml", "idea.json",
                    "data_plan.json", "environment.txt", "packages.lock", "manifest.json", "library.bib"})

@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from inspector.status import RunCondition, condition_of
-from record.events import Event
-from record.fold.apply import apply
-from record.fold.state import RunState
-from record.lock import holder
-from record.reading import Tail
+from labwright.inspector.status import RunCondition, condition_of
+from labwright.record.events import Event
+from labwright.record.fold.apply import apply
+from labwright.record.fold.state import RunState
+from labwright.record.lock import holder
+from labwright.record.reading import Tail
 
 HOLDER = 1.0
 """Seconds between two looks at who works on the run."""

@@ -1,6 +1,6 @@
 """A run in Python: its nodes, cells, measurements and claims as pandas frames (docs/python.md).
 
-    from inspector.frames import open_run
+    from labwright import open_run
     run = open_run("runs/NAME")
     run.nodes.groupby("kind")["seconds"].sum()
 
@@ -19,18 +19,18 @@ from typing import Any, Final
 
 import pandas
 
-from inspector.text import plain
-from inspector.timeline import Timeline
-from inspector.tree import tree_of
-from record.cells import CellStatus, all_cells
-from record.claims.decisions import deciding_nodes, decisions
-from record.claims.differences import differences
-from record.claims.means import Claim, ablation_claims, claims_on_test
-from record.fold.apply import apply
-from record.fold.state import RunState
-from record.nouns.data import Measurement
-from record.nouns.hypotheses import Decision, PartDecided
-from record.reading import read_events
+from labwright.inspector.text import plain
+from labwright.inspector.timeline import Timeline
+from labwright.inspector.tree import tree_of
+from labwright.record.cells import CellStatus, all_cells
+from labwright.record.claims.decisions import deciding_nodes, decisions
+from labwright.record.claims.differences import differences
+from labwright.record.claims.means import Claim, ablation_claims, claims_on_test
+from labwright.record.fold.apply import apply
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.hypotheses import Decision, PartDecided
+from labwright.record.reading import read_events
 
 COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "nodes": {

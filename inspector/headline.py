@@ -5,14 +5,14 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from record.claims.decisions import decisions
-from record.claims.differences import Difference, differences
-from record.claims.means import claims_on_test, paper_claims
-from record.claims.printing import decimals, decimals_of
-from record.estimands import described, metric_of
-from record.fold.state import RunState
-from record.nouns.hypotheses import Decision, PartDecided
-from record.nouns.papers import Judgement
+from labwright.record.claims.decisions import decisions
+from labwright.record.claims.differences import Difference, differences
+from labwright.record.claims.means import claims_on_test, paper_claims
+from labwright.record.claims.printing import decimals, decimals_of
+from labwright.record.estimands import described, metric_of
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.hypotheses import Decision, PartDecided
+from labwright.record.nouns.papers import Judgement
 
 MOST_DIGITS = 4
 

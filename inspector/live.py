@@ -18,15 +18,15 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from inspector.describe import describe
-from inspector.follow import Follower
-from inspector.render import bar, metric_text, print_lines, row_line, stage_line, tree_lines
-from inspector.status import held_text
-from inspector.text import cached, count, countdown, dollars, duration, plain, short
-from inspector.tree import Row, StageRows, Tree, tree_of
-from record.events import Event
-from record.events.running import Commanded, Ended, Paused
-from record.fold.state import RunState
+from labwright.inspector.describe import describe
+from labwright.inspector.follow import Follower
+from labwright.inspector.render import bar, metric_text, print_lines, row_line, stage_line, tree_lines
+from labwright.inspector.status import held_text
+from labwright.inspector.text import cached, count, countdown, dollars, duration, plain, short
+from labwright.inspector.tree import Row, StageRows, Tree, tree_of
+from labwright.record.events import Event
+from labwright.record.events.running import Commanded, Ended, Paused
+from labwright.record.fold.state import RunState
 
 LATEST = 3
 """Events shown under a live tree."""

@@ -15,16 +15,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from inspector.cells import executed_text
-from inspector.describe import describe
-from inspector.follow import Follower
-from inspector.text import cached, count, duration, plain, printable, short
-from record.events import Event, running, searching
-from record.fold.state import RunState
-from record.folder import RunFolder, open_regular
-from record.nouns.decisions import Expand
-from record.nouns.frozen import Frozen
-from record.nouns.nodes import node_id
+from labwright.inspector.cells import executed_text
+from labwright.inspector.describe import describe
+from labwright.inspector.follow import Follower
+from labwright.inspector.text import cached, count, duration, plain, printable, short
+from labwright.record.events import Event, running, searching
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, open_regular
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.nodes import node_id
 
 LOOK = 0.25
 MOST = 2_000_000

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from inspector.files import LARGEST, bytes_of
-from inspector.provenance import Place
-from record.folder import RunFolder
-from record.typeset import USE, as_read, parse
+from labwright.inspector.files import LARGEST, bytes_of
+from labwright.inspector.provenance import Place
+from labwright.record.folder import RunFolder
+from labwright.record.typeset import USE, as_read, parse
 
 SOURCES = ("paper.tex", "floats.tex", "appendix.tex", "supplement.tex")
 _RULE = re.compile(r"\\(?:toprule|midrule|bottomrule|addlinespace|endhead|endfirsthead|endfoot|endlastfoot|label|"

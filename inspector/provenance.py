@@ -15,22 +15,22 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from inspector.files import LARGEST, RefusedError, bytes_of, listed, open_within
-from record.cells import cells_of
-from record.claims.clauses import measured_on
-from record.claims.decisions import deciding_nodes
-from record.claims.differences import Difference
-from record.claims.means import Claim, winner
-from record.estimands import metric_of, places_of
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.nouns.cells import place_of
-from record.nouns.frozen import Frozen
-from record.nouns.hypotheses import Decision
-from record.nouns.nodes import Node
-from record.source import ENTRY, PLOTS
-from record.syntax import parse
-from record.typeset import key_of
+from labwright.inspector.files import LARGEST, RefusedError, bytes_of, listed, open_within
+from labwright.record.cells import cells_of
+from labwright.record.claims.clauses import measured_on
+from labwright.record.claims.decisions import deciding_nodes
+from labwright.record.claims.differences import Difference
+from labwright.record.claims.means import Claim, winner
+from labwright.record.estimands import metric_of, places_of
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.nouns.cells import place_of
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.hypotheses import Decision
+from labwright.record.nouns.nodes import Node
+from labwright.record.source import ENTRY, PLOTS
+from labwright.record.syntax import parse
+from labwright.record.typeset import key_of
 
 
 class Place(Frozen):

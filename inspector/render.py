@@ -8,14 +8,14 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from inspector.cells import cells_text, left_text, tuning_text
-from inspector.status import Ahead, BudgetUse, Status, SubjectsUse
-from inspector.text import cached, count, dollars, duration, plain, short
-from inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree, branch_text
-from record.claims.clauses import lost_seeds
-from record.fold.facts import RoleUsage
-from record.nouns.hypotheses import Decision
-from record.nouns.nodes import SEARCH_KINDS, NodeKind, NodeStatus
+from labwright.inspector.cells import cells_text, left_text, tuning_text
+from labwright.inspector.status import Ahead, BudgetUse, Status, SubjectsUse
+from labwright.inspector.text import cached, count, dollars, duration, plain, short
+from labwright.inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree, branch_text
+from labwright.record.claims.clauses import lost_seeds
+from labwright.record.fold.facts import RoleUsage
+from labwright.record.nouns.hypotheses import Decision
+from labwright.record.nouns.nodes import SEARCH_KINDS, NodeKind, NodeStatus
 
 DEEPEST = 8
 """Levels of indentation that are shown; a chain of improvements may be deeper."""

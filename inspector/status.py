@@ -11,25 +11,25 @@ from typing import Literal
 
 from pydantic import Field
 
-from inspector.describe import command_text, describe
-from inspector.text import countdown, plain, short
-from inspector.tree import BranchPoint, Cells, StageFacts, branch_points, stage_facts
-from record.cells import CellTotals, all_cells, totals_of
-from record.claims.decisions import decisions
-from record.claims.means import seedless
-from record.effort import Account, account_of
-from record.events import Event
-from record.events.running import Commanded
-from record.exchanges import spent_in, uses_of
-from record.fold.apply import apply
-from record.fold.facts import RoleUsage
-from record.fold.state import RunState
-from record.nouns.decisions import Spending
-from record.nouns.frozen import Frozen
-from record.nouns.hypotheses import Decision
-from record.nouns.nodes import SEARCH_KINDS, STAGES, Phase, StageName
-from record.nouns.papers import Judgement
-from record.nouns.subjects import SubjectUse
+from labwright.inspector.describe import command_text, describe
+from labwright.inspector.text import countdown, plain, short
+from labwright.inspector.tree import BranchPoint, Cells, StageFacts, branch_points, stage_facts
+from labwright.record.cells import CellTotals, all_cells, totals_of
+from labwright.record.claims.decisions import decisions
+from labwright.record.claims.means import seedless
+from labwright.record.effort import Account, account_of
+from labwright.record.events import Event
+from labwright.record.events.running import Commanded
+from labwright.record.exchanges import spent_in, uses_of
+from labwright.record.fold.apply import apply
+from labwright.record.fold.facts import RoleUsage
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.decisions import Spending
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.hypotheses import Decision
+from labwright.record.nouns.nodes import SEARCH_KINDS, STAGES, Phase, StageName
+from labwright.record.nouns.papers import Judgement
+from labwright.record.nouns.subjects import SubjectUse
 
 RunCondition = Literal["running", "interrupted", "stopped", "done", "draft only", "failed"]
 CONDITIONS: dict[int, RunCondition] = {0: "done", 3: "stopped", 4: "draft only", 130: "interrupted"}

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
-from record.events import Event
-from record.events.running import Answered, Ended, Resumed
-from record.events.searching import Executed, Judged, Stepped
-from record.fold.state import RunState
+from labwright.record.events import Event
+from labwright.record.events.running import Answered, Ended, Resumed
+from labwright.record.events.searching import Executed, Judged, Stepped
+from labwright.record.fold.state import RunState
 
 Steps = list[tuple[float, float]]
 """Second and the value from then on."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from inspector.paper_text import Sources
-from inspector.provenance import Candidate, Provenance, Trace
-from record.claims.clauses import clauses
-from record.claims.decisions import decisions
-from record.claims.differences import Difference, differences
-from record.claims.means import paper_claims
-from record.claims.printing import printed, setups
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.ladder import reference_claims
-from record.typeset import as_read, without_form
+from labwright.inspector.paper_text import Sources
+from labwright.inspector.provenance import Candidate, Provenance, Trace
+from labwright.record.claims.clauses import clauses
+from labwright.record.claims.decisions import decisions
+from labwright.record.claims.differences import Difference, differences
+from labwright.record.claims.means import paper_claims
+from labwright.record.claims.printing import printed, setups
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.ladder import reference_claims
+from labwright.record.typeset import as_read, without_form
 
 NEAREST = 5
 FORMS = {"mean": "mean", "sd": "standard deviation", "low": "lower end of the interval", "ci": "interval",

@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from inspector.cells import trials_text
-from inspector.text import count, dollars, duration, short
-from record.cells import CellCounts, CellStatus, all_cells, counts_of
-from record.claims.means import seedless, winner
-from record.claims.node_score import score_of
-from record.effort import Account, account_of
-from record.fold.facts import total_of
-from record.fold.state import RunState
-from record.nouns.decisions import Compare
-from record.nouns.frozen import Frozen
-from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, NodeKind, NodeStatus, StageName, changed, retries
+from labwright.inspector.cells import trials_text
+from labwright.inspector.text import count, dollars, duration, short
+from labwright.record.cells import CellCounts, CellStatus, all_cells, counts_of
+from labwright.record.claims.means import seedless, winner
+from labwright.record.claims.node_score import score_of
+from labwright.record.effort import Account, account_of
+from labwright.record.fold.facts import total_of
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.decisions import Compare
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.nodes import SEARCH_KINDS, STAGES, Node, NodeKind, NodeStatus, StageName, changed, retries
 
 Cells = Mapping[str, tuple[CellStatus, ...]]
 """What became of the cells of each node (`record.cells.all_cells`): with many of them, that takes a while."""

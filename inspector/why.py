@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from inspector.cells import left_text
-from inspector.status import RunCondition, condition_of, paused_text, unusual_answers
-from inspector.text import plain, plain_lines
-from inspector.tree import BranchPoint, branch_points
-from record.cells import cells_of, counts_of
-from record.claims.differences import Difference, differences
-from record.claims.means import validation_claims
-from record.events import Event
-from record.fold.apply import fold
-from record.fold.state import RunState
-from record.nouns.decisions import Compare, Work
-from record.nouns.frozen import Frozen
-from record.nouns.nodes import ErrorClass, Failure, Node, NodeKind, NodeStep, Phase
-from record.typeset import key_of
+from labwright.inspector.cells import left_text
+from labwright.inspector.status import RunCondition, condition_of, paused_text, unusual_answers
+from labwright.inspector.text import plain, plain_lines
+from labwright.inspector.tree import BranchPoint, branch_points
+from labwright.record.cells import cells_of, counts_of
+from labwright.record.claims.differences import Difference, differences
+from labwright.record.claims.means import validation_claims
+from labwright.record.events import Event
+from labwright.record.fold.apply import fold
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.decisions import Compare, Work
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.nodes import ErrorClass, Failure, Node, NodeKind, NodeStep, Phase
+from labwright.record.typeset import key_of
 
 TRACEBACK_LINES = 12
 MOST_EXAMPLES = 5

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from record.errors import WrongUse
+from labwright.record.errors import WrongUse
 
 
 class LibraryError(WrongUse):

@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import Field
 
-from literature import LibraryError
-from literature.matching import name_words, normalized, plain
-from literature.works import Wanted, Work, arxiv_of, doi_of
-from record.nouns.frozen import Frozen
+from labwright.literature import LibraryError
+from labwright.literature.matching import name_words, normalized, plain
+from labwright.literature.works import Wanted, Work, arxiv_of, doi_of
+from labwright.record.nouns.frozen import Frozen
 
 LARGEST = 20_000_000
 """Bytes of a .bib file at most."""

@@ -16,18 +16,18 @@ from itertools import zip_longest
 
 from pydantic import Field
 
-from literature.library import Entry
-from literature.matching import authors_in, name_words, title_key
-from literature.settings import Credentials, LiteratureSettings, SourceName
-from literature.sources import Catalogue
-from literature.sources.arxiv import Arxiv
-from literature.sources.crossref import Crossref
-from literature.sources.openalex import OpenAlex
-from literature.sources.semantic_scholar import SemanticScholar
-from literature.verification import Outcome, verification_of, verify
-from literature.web import Web
-from literature.works import Answers, Source, Wanted, Work
-from record.nouns.frozen import Frozen
+from labwright.literature.library import Entry
+from labwright.literature.matching import authors_in, name_words, title_key
+from labwright.literature.settings import Credentials, LiteratureSettings, SourceName
+from labwright.literature.sources import Catalogue
+from labwright.literature.sources.arxiv import Arxiv
+from labwright.literature.sources.crossref import Crossref
+from labwright.literature.sources.openalex import OpenAlex
+from labwright.literature.sources.semantic_scholar import SemanticScholar
+from labwright.literature.verification import Outcome, verification_of, verify
+from labwright.literature.web import Web
+from labwright.literature.works import Answers, Source, Wanted, Work
+from labwright.record.nouns.frozen import Frozen
 
 LOOKUP_TIMEOUT = 60.0
 """Seconds for one reference or one search, over all catalogues, waits and retries included."""

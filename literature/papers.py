@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from literature import LibraryError
-from literature.library import Entry, entry_of
-from literature.lookup import LIBRARY_TIMEOUT, Literature
-from literature.matching import name_words, normalized, title_key
-from literature.works import Wanted, Work, arxiv_of, doi_of
+from labwright.literature import LibraryError
+from labwright.literature.library import Entry, entry_of
+from labwright.literature.lookup import LIBRARY_TIMEOUT, Literature
+from labwright.literature.matching import name_words, normalized, title_key
+from labwright.literature.works import Wanted, Work, arxiv_of, doi_of
 
 MOST = 200
 """Papers of a folder at most."""

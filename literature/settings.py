@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from record.nouns.frozen import Frozen
+from labwright.record.nouns.frozen import Frozen
 
 SourceName = Literal["openalex", "crossref", "semantic_scholar", "arxiv"]
 SOURCES: tuple[SourceName, ...] = get_args(SourceName)

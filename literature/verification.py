@@ -29,11 +29,11 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from literature.library import Entry
-from literature.matching import authors_in, disagreement, normalized, same_title, title_key
-from literature.works import Answers, Source, Work
-from record.nouns.frozen import Frozen
-from record.whole_numbers import parse_whole_number
+from labwright.literature.library import Entry
+from labwright.literature.matching import authors_in, disagreement, normalized, same_title, title_key
+from labwright.literature.works import Answers, Source, Work
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.whole_numbers import parse_whole_number
 
 _PART = re.compile(r"^(source|id|date|agreed|sha256):\s*(.+)$", re.DOTALL)
 

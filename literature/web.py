@@ -36,11 +36,11 @@ from typing import Self, TypeVar
 import httpx
 from pydantic import Field, ValidationError
 
-from literature import SourceError
-from literature.settings import Credentials, LiteratureSettings, SourceName
-from record.errors import WrongUse
-from record.nouns.frozen import Frozen
-from record.proxies import connection_advice
+from labwright.literature import SourceError
+from labwright.literature.settings import Credentials, LiteratureSettings, SourceName
+from labwright.record.errors import WrongUse
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.proxies import connection_advice
 
 ADDRESSES: dict[SourceName, str] = {
     "openalex": "https://api.openalex.org", "crossref": "https://api.crossref.org",

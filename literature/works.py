@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from literature import SourceError
-from literature.settings import SourceName
-from record.nouns.frozen import Frozen
-from record.nouns.papers import PublishedWork as Work
+from labwright.literature import SourceError
+from labwright.literature.settings import SourceName
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.papers import PublishedWork as Work
 
 _DOI = re.compile(r"10\.\d{4,9}/[^\s\"<>{}|\\^`]+")
 _ARXIV = re.compile(r"(?P<id>\d{4}\.\d{4,5}|[a-z][a-z.-]+/\d{7})(?:v\d+)?", re.IGNORECASE)

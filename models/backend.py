@@ -12,9 +12,9 @@ from typing import Protocol
 
 from pydantic import BaseModel
 
-from models.errors import ModelOutputInvalid
-from models.roles.role import AnyRole
-from record.nouns.decisions import Usage
+from labwright.models.errors import ModelOutputInvalid
+from labwright.models.roles.role import AnyRole
+from labwright.record.nouns.decisions import Usage
 
 
 @dataclass(frozen=True)

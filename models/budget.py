@@ -17,16 +17,16 @@ from typing import Protocol
 
 from pydantic import Field
 
-from models import prices
-from models.backend import Backend, ModelRequest, Reply
-from models.errors import BudgetSpent, ModelError
-from models.prices import OVERHEAD, prompt_tokens
-from models.roles.role import AnyRole
-from models.settings import ModelSettings
-from record.events.running import Limited, Reserved, Returned
-from record.log import Recorder
-from record.nouns.decisions import Action, CallKey, Spending, Work
-from record.nouns.frozen import Frozen
+from labwright.models import prices
+from labwright.models.backend import Backend, ModelRequest, Reply
+from labwright.models.errors import BudgetSpent, ModelError
+from labwright.models.prices import OVERHEAD, prompt_tokens
+from labwright.models.roles.role import AnyRole
+from labwright.models.settings import ModelSettings
+from labwright.record.events.running import Limited, Reserved, Returned
+from labwright.record.log import Recorder
+from labwright.record.nouns.decisions import Action, CallKey, Spending, Work
+from labwright.record.nouns.frozen import Frozen
 
 ROUNDING = 1e-9
 

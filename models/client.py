@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from models.backend import Backend, Image, ModelRequest, Reply, checked
-from models.budget import Budget
-from models.context import CHARS_A_TOKEN, FIX, estimated_tokens
-from models.errors import UNUSABLE, ContextTooLong, ImagesRefused, ModelError
-from models.ledger import AnswerLedger, Keep
-from models.render import render
-from models.retry import Retry
-from models.roles.role import AnyRole, In, Out, Role
-from models.settings import ModelSettings
-from record.events.running import Unanswered
-from record.log import Recorder
-from record.nouns.decisions import CallKey
+from labwright.models.backend import Backend, Image, ModelRequest, Reply, checked
+from labwright.models.budget import Budget
+from labwright.models.context import CHARS_A_TOKEN, FIX, estimated_tokens
+from labwright.models.errors import UNUSABLE, ContextTooLong, ImagesRefused, ModelError
+from labwright.models.ledger import AnswerLedger, Keep
+from labwright.models.render import render
+from labwright.models.retry import Retry
+from labwright.models.roles.role import AnyRole, In, Out, Role
+from labwright.models.settings import ModelSettings
+from labwright.record.events.running import Unanswered
+from labwright.record.log import Recorder
+from labwright.record.nouns.decisions import CallKey
 
 
 class Models:

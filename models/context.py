@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from models.backend import ModelRequest
-from models.errors import ContextTooLong
-from models.naming import Address
-from models.roles.role import IMAGE_TOKENS
+from labwright.models.backend import ModelRequest
+from labwright.models.errors import ContextTooLong
+from labwright.models.naming import Address
+from labwright.models.roles.role import IMAGE_TOKENS
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -12,14 +12,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from models.roles.figures import ArrayBrief, Range
-from models.roles.writing import ClaimLine
-from record.claims.decisions import Run, value_of
-from record.estimands import EstimandError, Gap, described, main_arms
-from record.nouns.data import DataPlan, Measurement, arm_of, level_of
-from record.nouns.figures import AxesFacts, DrawnFacts
-from record.nouns.hypotheses import Effect, PartDecided
-from record.typeset import ClaimKey, as_read
+from labwright.models.roles.figures import ArrayBrief, Range
+from labwright.models.roles.writing import ClaimLine
+from labwright.record.claims.decisions import Run, value_of
+from labwright.record.estimands import EstimandError, Gap, described, main_arms
+from labwright.record.nouns.data import DataPlan, Measurement, arm_of, level_of
+from labwright.record.nouns.figures import AxesFacts, DrawnFacts
+from labwright.record.nouns.hypotheses import Effect, PartDecided
+from labwright.record.typeset import ClaimKey, as_read
 
 LENGTHS = {
     "plan": 1200,

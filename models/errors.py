@@ -19,8 +19,8 @@ Messages are one line and never hold a key.
 
 from __future__ import annotations
 
-from record.errors import ExpectedFailure, WrongUse
-from record.nouns.decisions import Usage
+from labwright.record.errors import ExpectedFailure, WrongUse
+from labwright.record.nouns.decisions import Usage
 
 
 class ModelError(ExpectedFailure):

@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from models.backend import Backend, ModelRequest, Reply
-from models.errors import ImagesRefused, ModelConfigError, ModelUnavailable, QuotaSpent
-from models.roles import ROLES, VISION
-from models.roles.role import AnyRole
-from models.settings import ModelSettings
+from labwright.models.backend import Backend, ModelRequest, Reply
+from labwright.models.errors import ImagesRefused, ModelConfigError, ModelUnavailable, QuotaSpent
+from labwright.models.roles import ROLES, VISION
+from labwright.models.roles.role import AnyRole
+from labwright.models.settings import ModelSettings
 
 REST = 60.0
 """Seconds in which a model that was unavailable is asked only when no other is left."""
@@ -87,13 +87,13 @@ def open_backend(settings: ModelSettings) -> Backend:
 def _open(settings: ModelSettings) -> Backend:
     """The backend of one model. Imports here: only the one that is used is loaded (a provider's client is slow)."""
     if settings.name == "offline":
-        from models.offline.researcher import OfflineResearcher
+        from labwright.models.offline.researcher import OfflineResearcher
 
         return OfflineResearcher()
     if settings.name.startswith("replay:"):
-        from models.replay import open_replay
+        from labwright.models.replay import open_replay
 
         return open_replay(settings.name)
-    from models.providers import open_provider
+    from labwright.models.providers import open_provider
 
     return open_provider(settings)

@@ -21,12 +21,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from models.backend import ModelRequest, Reply
-from models.render import render
-from models.roles.role import neutral
-from record.events.running import Answered, Drifted
-from record.log import Recorder
-from record.nouns.decisions import CallKey
+from labwright.models.backend import ModelRequest, Reply
+from labwright.models.render import render
+from labwright.models.roles.role import neutral
+from labwright.record.events.running import Answered, Drifted
+from labwright.record.log import Recorder
+from labwright.record.nouns.decisions import CallKey
 
 Keep = Callable[[str], None]
 """Keeps the text of a question, e.g. `record.prompts.keep` of a run. Raises `RecordError`."""

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from models.cutting import fence, files
+from labwright.models.cutting import fence, files
 
 AROUND = 3
 """Lines around a changed one."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from models.errors import ModelConfigError
+from labwright.models.errors import ModelConfigError
 
 COMMON = (
     "openai", "openai-chat", "openai-responses", "anthropic", "google", "ollama", "vllm", "openrouter", "deepseek",

@@ -12,11 +12,11 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from models.backend import ModelRequest
-from models.errors import ModelConfigError
-from models.naming import locate
-from models.settings import ModelSettings, Price
-from record.nouns.decisions import Usage
+from labwright.models.backend import ModelRequest
+from labwright.models.errors import ModelConfigError
+from labwright.models.naming import locate
+from labwright.models.settings import ModelSettings, Price
+from labwright.record.nouns.decisions import Usage
 
 if TYPE_CHECKING:  # a provider's client is slow to import
     from pydantic_ai.messages import ModelResponse

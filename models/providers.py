@@ -29,16 +29,33 @@ from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings as RequestSettings
 
-from models.backend import ModelRequest, OneModel, Reply
-from models.context import fitted, served_tokens
-from models.errors import AnswerCut, ImagesRefused, ModelConfigError, ModelError, ModelOutputInvalid, ModelRefused
-from models.naming import COMMON, WITH_BASE_URL, Address, locate
-from models.prices import context_tokens, usage_of
-from models.roles.role import AnyRole
-from models.settings import ModelSettings
-from models.transport import SETTINGS, Feature, FewerTokens, Mode, RetryingModel, Sleep, Truncated, Unsupported, shown
-from record.nouns.frozen import encodable
-from record.proxies import connection_advice
+from labwright.models.backend import ModelRequest, OneModel, Reply
+from labwright.models.context import fitted, served_tokens
+from labwright.models.errors import (
+    AnswerCut,
+    ImagesRefused,
+    ModelConfigError,
+    ModelError,
+    ModelOutputInvalid,
+    ModelRefused,
+)
+from labwright.models.naming import COMMON, WITH_BASE_URL, Address, locate
+from labwright.models.prices import context_tokens, usage_of
+from labwright.models.roles.role import AnyRole
+from labwright.models.settings import ModelSettings
+from labwright.models.transport import (
+    SETTINGS,
+    Feature,
+    FewerTokens,
+    Mode,
+    RetryingModel,
+    Sleep,
+    Truncated,
+    Unsupported,
+    shown,
+)
+from labwright.record.nouns.frozen import encodable
+from labwright.record.proxies import connection_advice
 
 LOG = logging.getLogger(__name__)
 _MODES: tuple[Mode, ...] = ("tool", "native", "prompted")
@@ -90,7 +107,7 @@ def open_model(address: Address) -> Model:
 def _make_lenient(model: Model) -> None:
     from pydantic_ai.models.openai import OpenAIChatModel
 
-    from models.chat import make_lenient
+    from labwright.models.chat import make_lenient
 
     if isinstance(model, OpenAIChatModel):
         make_lenient(model)

@@ -21,11 +21,11 @@ from jinja2 import BaseLoader, DictLoader, StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import BaseModel
 
-from models import cutting
-from models.backend import Prompt
-from models.marked import marked
-from models.roles.role import AnyRole
-from record.machine import NETWORK
+from labwright.models import cutting
+from labwright.models.backend import Prompt
+from labwright.models.marked import marked
+from labwright.models.roles.role import AnyRole
+from labwright.record.machine import NETWORK
 
 PROMPTS = Path(__file__).parent / "roles"
 

@@ -22,12 +22,12 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from models.backend import ModelRequest, OneModel, Reply
-from models.errors import ModelConfigError, ModelOutputInvalid
-from record.events import Event
-from record.events.running import Answered
-from record.nouns.decisions import Usage
-from record.nouns.frozen import Frozen
+from labwright.models.backend import ModelRequest, OneModel, Reply
+from labwright.models.errors import ModelConfigError, ModelOutputInvalid
+from labwright.record.events import Event
+from labwright.record.events.running import Answered
+from labwright.record.nouns.decisions import Usage
+from labwright.record.nouns.frozen import Frozen
 
 PREFIX = "replay:"
 

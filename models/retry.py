@@ -18,8 +18,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from models.backend import ModelRequest, Reply
-from models.errors import (
+from labwright.models.backend import ModelRequest, Reply
+from labwright.models.errors import (
     AccessLost,
     AnswerCut,
     BudgetSpent,
@@ -31,9 +31,9 @@ from models.errors import (
     ProviderDown,
     QuotaSpent,
 )
-from models.settings import ModelSettings
-from record.events.running import Paused, Recovered
-from record.nouns.decisions import CallKey
+from labwright.models.settings import ModelSettings
+from labwright.record.events.running import Paused, Recovered
+from labwright.record.nouns.decisions import CallKey
 
 Ask = Callable[[CallKey, ModelRequest], Awaitable[Reply]]
 LONELY = 3

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from models.backend import ModelRequest, OneModel, Reply
-from models.errors import ModelConfigError, ModelOutputInvalid
-from record.nouns.decisions import Usage
+from labwright.models.backend import ModelRequest, OneModel, Reply
+from labwright.models.errors import ModelConfigError, ModelOutputInvalid
+from labwright.record.nouns.decisions import Usage
 
 Script = Callable[[ModelRequest], BaseModel | Reply]
 

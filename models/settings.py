@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
-from models.roles import ROLES, VISION
-from models.roles.role import AnyRole
-from record.nouns.frozen import Frozen
+from labwright.models.roles import ROLES, VISION
+from labwright.models.roles.role import AnyRole
+from labwright.record.nouns.frozen import Frozen
 
 RETRY_WAIT = 2.0
 """Seconds before the first further try of a request, doubled for each next one, where the provider asks for none."""

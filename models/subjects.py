@@ -23,18 +23,18 @@ from pydantic_ai.messages import ModelRequest as Asked
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 
-from models import prices
-from models.budget import ROUNDING, BudgetSettings
-from models.errors import ModelConfigError
-from models.naming import locate
-from models.prices import BYTES_A_TOKEN, OVERHEAD
-from models.providers import LONGEST_NAME, open_model
-from models.settings import RETRY_WAIT, RETRY_WAIT_CAP, SubjectSettings
-from models.transport import UNREADABLE, Sleep, redirected, shown, transient
-from record.exchanges import Exchanges, SubjectBudgetSpent, SubjectDown, SubjectRefused
-from record.nouns.decisions import Spending
-from record.nouns.frozen import encodable
-from record.nouns.subjects import Exchange, Question
+from labwright.models import prices
+from labwright.models.budget import ROUNDING, BudgetSettings
+from labwright.models.errors import ModelConfigError
+from labwright.models.naming import locate
+from labwright.models.prices import BYTES_A_TOKEN, OVERHEAD
+from labwright.models.providers import LONGEST_NAME, open_model
+from labwright.models.settings import RETRY_WAIT, RETRY_WAIT_CAP, SubjectSettings
+from labwright.models.transport import UNREADABLE, Sleep, redirected, shown, transient
+from labwright.record.exchanges import Exchanges, SubjectBudgetSpent, SubjectDown, SubjectRefused
+from labwright.record.nouns.decisions import Spending
+from labwright.record.nouns.frozen import encodable
+from labwright.record.nouns.subjects import Exchange, Question
 
 
 def check_subjects(subjects: Mapping[str, SubjectSettings], caps: BudgetSettings) -> None:

@@ -20,7 +20,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings as RequestSettings
 
-from models.errors import (
+from labwright.models.errors import (
     AccessLost,
     ContextTooLong,
     ModelConfigError,
@@ -29,8 +29,8 @@ from models.errors import (
     ModelUnavailable,
     QuotaSpent,
 )
-from models.settings import RETRY_WAIT, RETRY_WAIT_CAP, ModelSettings
-from record.nouns.frozen import encodable
+from labwright.models.settings import RETRY_WAIT, RETRY_WAIT_CAP, ModelSettings
+from labwright.record.nouns.frozen import encodable
 
 LOG = logging.getLogger(__name__)
 Mode = Literal["tool", "native", "prompted"]

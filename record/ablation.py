@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from record.nouns.frozen import Frozen
+from labwright.record.nouns.frozen import Frozen
 
 Change = Literal["remove", "replace", "add"]
 

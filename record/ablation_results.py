@@ -10,13 +10,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from record.ablation import Ablation
-from record.claims.means import replicates_of
-from record.estimands import main_arms
-from record.fold.state import RunState
-from record.nouns.decisions import Expand
-from record.nouns.frozen import Frozen
-from record.nouns.nodes import Node
+from labwright.record.ablation import Ablation
+from labwright.record.claims.means import replicates_of
+from labwright.record.estimands import main_arms
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.nodes import Node
 
 By = Literal["author", "reviewer"]
 

@@ -22,18 +22,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from record.events import Event
-from record.events.running import Branched
-from record.events.searching import Decided, Judged, Settled
-from record.exchanges import copy_exchanges
-from record.fold.apply import fold
-from record.fold.state import RunState, nodes_of
-from record.folder import RunFolder, read_source, sha256, sha256_of_files, write_file
-from record.manifest import files_of
-from record.network import LINES, Row, line_of
-from record.nouns.decisions import Work
-from record.nouns.nodes import STAGES
-from record.reading import RecordError, write_database
+from labwright.record.events import Event
+from labwright.record.events.running import Branched
+from labwright.record.events.searching import Decided, Judged, Settled
+from labwright.record.exchanges import copy_exchanges
+from labwright.record.fold.apply import fold
+from labwright.record.fold.state import RunState, nodes_of
+from labwright.record.folder import RunFolder, read_source, sha256, sha256_of_files, write_file
+from labwright.record.manifest import files_of
+from labwright.record.network import LINES, Row, line_of
+from labwright.record.nouns.decisions import Work
+from labwright.record.nouns.nodes import STAGES
+from labwright.record.reading import RecordError, write_database
 
 
 class PointError(Exception):

@@ -17,10 +17,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from record.errors import WrongUse
-from record.events.running import InCampaign
-from record.nouns.frozen import Frozen
-from record.reading import RecordError, is_run, read_state
+from labwright.record.errors import WrongUse
+from labwright.record.events.running import InCampaign
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.reading import RecordError, is_run, read_state
 
 LOG, IDEAS, RUNS, SLOTS = "campaign.jsonl", "ideas", "runs", "slots"
 RETRIES = 2

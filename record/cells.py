@@ -13,12 +13,12 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from record.events.searching import CellsOwed
-from record.fold.state import RunState
-from record.memo import Memo
-from record.nouns.cells import Cell
-from record.nouns.frozen import Frozen
-from record.nouns.nodes import CellRun, Node
+from labwright.record.events.searching import CellsOwed
+from labwright.record.fold.state import RunState
+from labwright.record.memo import Memo
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.nodes import CellRun, Node
 
 CellOutcome = Literal["waiting", "measured", "taken over", "failed", "left out"]
 

@@ -20,13 +20,13 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from record.claims.decisions import cluster_faults
-from record.estimands import hypothesis_faults
-from record.events.running import Commanded
-from record.fold.state import MARKED, RunState, nodes_of
-from record.folder import RunFolder, open_regular, write_file
-from record.nouns.frozen import encodable
-from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, StageName
+from labwright.record.claims.decisions import cluster_faults
+from labwright.record.estimands import hypothesis_faults
+from labwright.record.events.running import Commanded
+from labwright.record.fold.state import MARKED, RunState, nodes_of
+from labwright.record.folder import RunFolder, open_regular, write_file
+from labwright.record.nouns.frozen import encodable
+from labwright.record.nouns.nodes import SEARCH_KINDS, STAGES, Node, StageName
 
 LONGEST = 1000
 """Characters of a reason or a note."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import Field
 
-from record.nouns.frozen import Frozen
-from record.source import SourceError, check_source
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.source import SourceError, check_source
 
 SHOWN = 12
 """Lines of a file that a miss shows."""

@@ -10,16 +10,16 @@ from statistics import fmean
 
 from pydantic import Field
 
-from record.cells import CellStatus, all_cells
-from record.claims.means import trusted_replicates, winner
-from record.fold.state import RunState
-from record.nouns.cells import Training
-from record.nouns.data import MetricSpec
-from record.nouns.decisions import Extend
-from record.nouns.frozen import Frozen
-from record.nouns.tuning import Hyperparameter, Tuning
-from record.spaces import widened
-from record.tuning import EQUAL, Chosen, Effort, TrialResult, chosen, efforts, expected_best, results
+from labwright.record.cells import CellStatus, all_cells
+from labwright.record.claims.means import trusted_replicates, winner
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.cells import Training
+from labwright.record.nouns.data import MetricSpec
+from labwright.record.nouns.decisions import Extend
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.tuning import Hyperparameter, Tuning
+from labwright.record.spaces import widened
+from labwright.record.tuning import EQUAL, Chosen, Effort, TrialResult, chosen, efforts, expected_best, results
 
 
 class ArmTuning(Frozen):

@@ -29,9 +29,9 @@ from importlib import import_module
 from random import Random
 from typing import Any, Literal, NamedTuple
 
-from record.nouns.data import DataPlan, MetricSpec
-from record.nouns.hypotheses import Effect, Hypothesis
-from record.rounding import minus
+from labwright.record.nouns.data import DataPlan, MetricSpec
+from labwright.record.nouns.hypotheses import Effect, Hypothesis
+from labwright.record.rounding import minus
 
 Number = Any
 """A float, or an array of floats of a shape that all of one evaluation have."""

@@ -20,10 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from record.errors import ExpectedFailure
-from record.nouns.decisions import Spending
-from record.nouns.subjects import Exchange, Question, SubjectUse
-from record.reading import RecordError
+from labwright.record.errors import ExpectedFailure
+from labwright.record.nouns.decisions import Spending
+from labwright.record.nouns.subjects import Exchange, Question, SubjectUse
+from labwright.record.reading import RecordError
 
 FILE = "exchanges.db"
 LISTED = "exchanges.jsonl"

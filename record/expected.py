@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
-from record.errors import WrongUse
-from record.nouns.frozen import Frozen
-from record.nouns.repository import BaselineVerdict, Expected
+from labwright.record.errors import WrongUse
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.repository import BaselineVerdict, Expected
 
 USUAL = 0.05
 """The share of the value within which a result counts as the same, where nobody says otherwise: as published."""

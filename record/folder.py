@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from record.descriptors import remove_tree
-from record.source import check_source
+from labwright.record.descriptors import remove_tree
+from labwright.record.source import check_source
 
 
 class _Within:

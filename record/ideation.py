@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from record.machine import Rate
-from record.nouns.frozen import Frozen
-from record.nouns.idea import Idea
+from labwright.record.machine import Rate
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.idea import Idea
 
 
 class Statement(Frozen):

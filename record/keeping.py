@@ -16,15 +16,15 @@ from functools import lru_cache
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from record.claims.means import ablations, winner
-from record.descriptors import remove_tree
-from record.events import Event
-from record.events.running import Collected
-from record.fold.state import RunState
-from record.folder import RunFolder, read_source
-from record.log import Recorder
-from record.nouns.nodes import STAGES, Attempt, CellRun, Node
-from record.syntax import strings_in
+from labwright.record.claims.means import ablations, winner
+from labwright.record.descriptors import remove_tree
+from labwright.record.events import Event
+from labwright.record.events.running import Collected
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, read_source
+from labwright.record.log import Recorder
+from labwright.record.nouns.nodes import STAGES, Attempt, CellRun, Node
+from labwright.record.syntax import strings_in
 
 Reads = Callable[[Node], Iterable[str]]
 """Which nodes the source of a node may name, to read what they left."""

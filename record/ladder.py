@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping
 from math import ceil
 from types import MappingProxyType
 
-from record.cells import cells_of
-from record.claims.means import Claim, claims_over, paper_claims
-from record.fold.state import RunState
-from record.nouns.cells import Cell
-from record.nouns.data import DatasetFacts, Split
-from record.nouns.decisions import Expand
-from record.nouns.frozen import Frozen
-from record.nouns.nodes import Node
-from record.nouns.tuning import Hyperparameter, Setting, Trial, Tuning
+from labwright.record.cells import cells_of
+from labwright.record.claims.means import Claim, claims_over, paper_claims
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import DatasetFacts, Split
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.nodes import Node
+from labwright.record.nouns.tuning import Hyperparameter, Setting, Trial, Tuning
 
 TRIVIAL, TUNED = "trivial", "off-the-shelf"
 RUNGS: Mapping[str, str] = MappingProxyType({TRIVIAL: "trivial reference", TUNED: "off-the-shelf reference"})

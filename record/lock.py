@@ -25,10 +25,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from record.errors import WrongUse
-from record.network import LINES
-from record.nouns.frozen import Frozen
-from record.reading import RecordError
+from labwright.record.errors import WrongUse
+from labwright.record.network import LINES
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.reading import RecordError
 
 BEAT = 15.0
 """Seconds between two signs of life."""

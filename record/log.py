@@ -24,14 +24,14 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from record.events import EVENT, Event
-from record.events.running import Answered, ClockMoved
-from record.fold.apply import apply, fold
-from record.fold.state import RunState
-from record.folder import write_file
-from record.network import LINES, Lines, line_of, on_network, rows_of_lines
-from record.nouns.frozen import encodable
-from record.reading import SCHEMA, RecordError, add, events_in, many_made, read_rows, rows_of
+from labwright.record.events import EVENT, Event
+from labwright.record.events.running import Answered, ClockMoved
+from labwright.record.fold.apply import apply, fold
+from labwright.record.fold.state import RunState
+from labwright.record.folder import write_file
+from labwright.record.network import LINES, Lines, line_of, on_network, rows_of_lines
+from labwright.record.nouns.frozen import encodable
+from labwright.record.reading import SCHEMA, RecordError, add, events_in, many_made, read_rows, rows_of
 
 Listener = Callable[[Event, RunState], None]
 LEAP = 30.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from record.exchanges import LISTED
-from record.fold.state import RunState
-from record.folder import RunFolder
+from labwright.record.exchanges import LISTED
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
 
 
 def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:

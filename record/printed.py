@@ -15,8 +15,8 @@ import math
 import re
 from dataclasses import InitVar, dataclass
 
-from record.nouns.frozen import Scalar
-from record.wording import ranks, says_number, says_ratio
+from labwright.record.nouns.frozen import Scalar
+from labwright.record.wording import ranks, says_number, says_ratio
 
 MAX_TEXT_LENGTH = 40
 """Characters of a text of code that is printed."""

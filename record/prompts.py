@@ -22,10 +22,10 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from record.events.running import Answered, Drifted
-from record.folder import RunFolder, open_regular, write_file
-from record.nouns.frozen import Frozen
-from record.reading import RecordError
+from labwright.record.events.running import Answered, Drifted
+from labwright.record.folder import RunFolder, open_regular, write_file
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.reading import RecordError
 
 LARGEST = 16 * 2**20
 """Bytes of a question that is read back, unpacked or packed."""

@@ -17,13 +17,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from record.errors import ExpectedFailure, WrongUse
-from record.events import EVENT, Event
-from record.events.papers import Released, Rewriting
-from record.events.running import FORMAT
-from record.fold.apply import fold
-from record.fold.state import RunState
-from record.network import LINES, Row, rows_of_lines
+from labwright.record.errors import ExpectedFailure, WrongUse
+from labwright.record.events import EVENT, Event
+from labwright.record.events.papers import Released, Rewriting
+from labwright.record.events.running import FORMAT
+from labwright.record.fold.apply import fold
+from labwright.record.fold.state import RunState
+from labwright.record.network import LINES, Row, rows_of_lines
 
 
 class RecordError(ExpectedFailure):

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from record.nouns.cells import Cell
-from record.nouns.data import Arm
-from record.nouns.frozen import Frozen, Scalar
-from record.nouns.repository import Command
-from record.source import ENTRY, file_of
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import Arm
+from labwright.record.nouns.frozen import Frozen, Scalar
+from labwright.record.nouns.repository import Command
+from labwright.record.source import ENTRY, file_of
 
 CODE = "code.json"
 TOLD = '''"""Each cell is one run of the command in code.json, in the repository as arms/<arm>.json changes it.

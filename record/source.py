@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from difflib import unified_diff
 from pathlib import PurePosixPath
 
-from record.nouns.frozen import Scalar, encodable
-from record.syntax import constants_of
+from labwright.record.nouns.frozen import Scalar, encodable
+from labwright.record.syntax import constants_of
 
 ENTRY, PLOTS = "experiment.py", "plots.py"
 """What is run, and what draws figures of what was recorded."""

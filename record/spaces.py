@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import log
 
-from record.nouns.data import DataPlan
-from record.nouns.decisions import Extend
-from record.nouns.tuning import Hyperparameter, Setting
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.decisions import Extend
+from labwright.record.nouns.tuning import Hyperparameter, Setting
 
 EDGE = 0.1
 """A value lies at the edge of a range where it is nearer to its end than this share of the range."""

@@ -14,7 +14,7 @@ import re
 import threading
 from typing import Any, cast
 
-from record.nouns.frozen import Scalar, encodable
+from labwright.record.nouns.frozen import Scalar, encodable
 
 _NUMBERS = re.compile(r"[\s\d.,:;+-]*\d[\s\d.,:;+%e-]*")
 _LOCK = threading.RLock()

@@ -12,16 +12,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from record.cells import CellStatus, cells_of
-from record.fold.state import RunState
-from record.memo import Memo
-from record.nouns.cells import Cell
-from record.nouns.data import DataPlan
-from record.nouns.decisions import Expand
-from record.nouns.frozen import Frozen
-from record.nouns.nodes import LOOKS, Node, NodeKind
-from record.nouns.tuning import Setting
-from record.spaces import edges, settings_in, widened
+from labwright.record.cells import CellStatus, cells_of
+from labwright.record.fold.state import RunState
+from labwright.record.memo import Memo
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.nodes import LOOKS, Node, NodeKind
+from labwright.record.nouns.tuning import Setting
+from labwright.record.spaces import edges, settings_in, widened
 
 EQUAL = 1.2
 """Efforts are equal where the largest is at most so many times the smallest."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Literal, NamedTuple, cast
 
-from record.printed import PrintedValue
+from labwright.record.printed import PrintedValue
 
 Macro = Literal["result", "setup", "verdict"]
 

@@ -14,10 +14,9 @@ import sqlite3
 import traceback
 from pathlib import Path
 
-from record.nouns.nodes import Failure
+from labwright.record.nouns.nodes import Failure
 
 ROOT = Path(__file__).parents[1]
-ROOMS = frozenset({"agent", "inspector", "literature", "models", "record", "review", "sandbox", "search", "stages"})
 FRAMES = 3
 """Innermost frames of ours that make a signature."""
 SHOWN = 30
@@ -38,7 +37,7 @@ def frames_of(error: BaseException) -> list[tuple[str, str, int]]:
     """(file, function, line) of every frame of ours that an exception passed, the innermost last."""
     return [(str(path.relative_to(ROOT)), frame.name, frame.lineno or 0)
             for frame in traceback.extract_tb(error.__traceback__)
-            if (path := Path(frame.filename)).is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in ROOMS]
+            if (path := Path(frame.filename)).is_relative_to(ROOT)]
 
 
 def internal_failure(error: Exception) -> Failure:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from sandbox.errors import SubmissionRefused
+from labwright.sandbox.errors import SubmissionRefused
 
 CUT = "\u2026"
 """Ends an answer that was cut off at its longest: a number before it may go on."""

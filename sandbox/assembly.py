@@ -13,17 +13,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from record.nouns.data import Measurement
-from sandbox.cells import Schedule
-from sandbox.collecting import Collector
-from sandbox.errors import ExecutorError, SubmissionRefused
-from sandbox.failures import cut_middle
-from sandbox.formulas import kept
-from sandbox.job import ARTIFACTS, MEASUREMENTS, Job, Outcome
-from sandbox.output import OUTPUT_CHARS, TAIL_CHARS, Transcript, notebook_of_cells
-from sandbox.results import final_values, hash_arrays, hash_artifacts, said_values
-from sandbox.scoring import score_submissions, sealed_sha256
-from sandbox.untrusted import BadFile, entries_below, link_file, read_whole, remove, write_whole
+from labwright.record.nouns.data import Measurement
+from labwright.sandbox.cells import Schedule
+from labwright.sandbox.collecting import Collector
+from labwright.sandbox.errors import ExecutorError, SubmissionRefused
+from labwright.sandbox.failures import cut_middle
+from labwright.sandbox.formulas import kept
+from labwright.sandbox.job import ARTIFACTS, MEASUREMENTS, Job, Outcome
+from labwright.sandbox.output import OUTPUT_CHARS, TAIL_CHARS, Transcript, notebook_of_cells
+from labwright.sandbox.results import final_values, hash_arrays, hash_artifacts, said_values
+from labwright.sandbox.scoring import score_submissions, sealed_sha256
+from labwright.sandbox.untrusted import BadFile, entries_below, link_file, read_whole, remove, write_whole
 
 _FOLDERS = ("arrays", ARTIFACTS, "sealed", "submissions")
 _BYTES = 2**32

@@ -13,22 +13,22 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from record.descriptors import remove_tree
-from record.nouns.cells import Cell
-from record.source import visible_files
-from sandbox.assembly import assemble
-from sandbox.cells import Ran, Schedule
-from sandbox.crew import Crew, Hold, Worker
-from sandbox.errors import ExecutorError
-from sandbox.execution import Execution, Script
-from sandbox.job import CellOutcome, Job, Outcome, Result
-from sandbox.monitor import Monitor
-from sandbox.output import OUTPUT_CHARS, LiveOutput
-from sandbox.places import Place
-from sandbox.repository.cells import CommandWorker, Repository
-from sandbox.running import Runner
-from sandbox.untrusted import BadFile, remove
-from sandbox.workspace import CELLS, KERNELS, copy_arm, mounted
+from labwright.record.descriptors import remove_tree
+from labwright.record.nouns.cells import Cell
+from labwright.record.source import visible_files
+from labwright.sandbox.assembly import assemble
+from labwright.sandbox.cells import Ran, Schedule
+from labwright.sandbox.crew import Crew, Hold, Worker
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.execution import Execution, Script
+from labwright.sandbox.job import CellOutcome, Job, Outcome, Result
+from labwright.sandbox.monitor import Monitor
+from labwright.sandbox.output import OUTPUT_CHARS, LiveOutput
+from labwright.sandbox.places import Place
+from labwright.sandbox.repository.cells import CommandWorker, Repository
+from labwright.sandbox.running import Runner
+from labwright.sandbox.untrusted import BadFile, remove
+from labwright.sandbox.workspace import CELLS, KERNELS, copy_arm, mounted
 
 
 async def measure_cells(

@@ -19,10 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from record.nouns.cells import Cell, CellLine
-from record.nouns.data import Needs
-from record.nouns.nodes import ErrorClass, Failure
-from sandbox.job import CellOutcome, Job
+from labwright.record.nouns.cells import Cell, CellLine
+from labwright.record.nouns.data import Needs
+from labwright.record.nouns.nodes import ErrorClass, Failure
+from labwright.sandbox.job import CellOutcome, Job
 
 START_SECONDS = 2.0
 """What another kernel costs, about."""

@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from record.exchanges import LISTED
-from record.nouns.data import Grade
-from record.nouns.subjects import Exchange
-from sandbox.answers import CUT, reader
-from sandbox.errors import SubmissionRefused
-from sandbox.scoring import INDEX, Submission, columns_of, read_index, truth_of
-from sandbox.subjects import Session
-from sandbox.untrusted import open_regular, read_as, remove, write_whole
+from labwright.record.exchanges import LISTED
+from labwright.record.nouns.data import Grade
+from labwright.record.nouns.subjects import Exchange
+from labwright.sandbox.answers import CUT, reader
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.scoring import INDEX, Submission, columns_of, read_index, truth_of
+from labwright.sandbox.subjects import Session
+from labwright.sandbox.untrusted import open_regular, read_as, remove, write_whole
 
 JUDGED = 100
 """Labelled examples, at least, on which a model that grades is held against labels."""

@@ -7,17 +7,24 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from record.nouns.cells import Cell
-from record.nouns.data import Grade, Measurement
-from record.unexpected import of_machine
-from sandbox.citing import list_exchanges
-from sandbox.errors import ExecutorError, SubmissionRefused
-from sandbox.execution import Execution, Script
-from sandbox.job import ARTIFACTS, CHECKPOINTS, Outcome
-from sandbox.output import TAIL_CHARS, notebook
-from sandbox.results import collect_figures, failure_of, hash_arrays, hash_artifacts, measure, missing_measurement
-from sandbox.scoring import INDEX, read_index, stem_of
-from sandbox.untrusted import BadFile, disarm, names_in, remove, write_whole
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import Grade, Measurement
+from labwright.record.unexpected import of_machine
+from labwright.sandbox.citing import list_exchanges
+from labwright.sandbox.errors import ExecutorError, SubmissionRefused
+from labwright.sandbox.execution import Execution, Script
+from labwright.sandbox.job import ARTIFACTS, CHECKPOINTS, Outcome
+from labwright.sandbox.output import TAIL_CHARS, notebook
+from labwright.sandbox.results import (
+    collect_figures,
+    failure_of,
+    hash_arrays,
+    hash_artifacts,
+    measure,
+    missing_measurement,
+)
+from labwright.sandbox.scoring import INDEX, read_index, stem_of
+from labwright.sandbox.untrusted import BadFile, disarm, names_in, remove, write_whole
 
 CUT = ("memory", "timeout", "died")
 """Failures after which the checkpoints of an attempt are kept, for a second one of the same node."""

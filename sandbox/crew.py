@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from record.nouns.cells import Cell
-from record.source import ENTRY
-from record.syntax import reads_of
-from sandbox import cells
-from sandbox.cells import Ran, Schedule
-from sandbox.job import Job, TooLate
+from labwright.record.nouns.cells import Cell
+from labwright.record.source import ENTRY
+from labwright.record.syntax import reads_of
+from labwright.sandbox import cells
+from labwright.sandbox.cells import Ran, Schedule
+from labwright.sandbox.job import Job, TooLate
 
 
 class Worker(Protocol):

@@ -18,14 +18,14 @@ from pathlib import Path
 
 import numpy as np
 
-from record.nouns.data import DatasetFacts
-from sandbox.data import Examples
-from sandbox.data.own import OwnData
-from sandbox.data.prepare import consume, prepare
-from sandbox.data.spec import DataSpec
-from sandbox.data.views import Fingerprint, Stream, keys_of, opened, written
-from sandbox.errors import DatasetError
-from sandbox.repository.predictions import read_truth, write_labels
+from labwright.record.nouns.data import DatasetFacts
+from labwright.sandbox.data import Examples
+from labwright.sandbox.data.own import OwnData
+from labwright.sandbox.data.prepare import consume, prepare
+from labwright.sandbox.data.spec import DataSpec
+from labwright.sandbox.data.views import Fingerprint, Stream, keys_of, opened, written
+from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.repository.predictions import read_truth, write_labels
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from record.errors import ExpectedFailure, WrongUse
+from labwright.record.errors import ExpectedFailure, WrongUse
 
 
 class SandboxError(ExpectedFailure):

@@ -20,16 +20,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from record.nouns.cells import Cell, Training
-from record.nouns.data import Measurement
-from record.nouns.nodes import Failure
-from sandbox.failures import from_death, from_exception, from_flood, from_timeout, plain_output
-from sandbox.isolation.limits import Limits
-from sandbox.job import Job
-from sandbox.kernels import Kernel
-from sandbox.monitor import Monitor
-from sandbox.output import OUTPUT_CHARS, LiveOutput, Transcript
-from sandbox.subjects import Session
+from labwright.record.nouns.cells import Cell, Training
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.nodes import Failure
+from labwright.sandbox.failures import from_death, from_exception, from_flood, from_timeout, plain_output
+from labwright.sandbox.isolation.limits import Limits
+from labwright.sandbox.job import Job
+from labwright.sandbox.kernels import Kernel
+from labwright.sandbox.monitor import Monitor
+from labwright.sandbox.output import OUTPUT_CHARS, LiveOutput, Transcript
+from labwright.sandbox.subjects import Session
 
 FLOOD_CHARS = 10**9
 """Characters of output after which code is killed: nobody prints so much on purpose."""

@@ -8,34 +8,34 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from record.descriptors import remove_tree
-from record.nouns.data import Grade, Measurement, Needs
-from record.repository_source import CODE
-from record.syntax import one_at_a_time
-from sandbox.cell_worker import measure_cells
-from sandbox.collecting import Collector
-from sandbox.errors import ExecutorError
-from sandbox.gpu_leases import GpuLeases, open_leases
-from sandbox.gpus import cuda_visible_devices, describe_devices
-from sandbox.ground import ground_of
-from sandbox.isolation.limits import room_of
-from sandbox.isolation.mounts import KernelConfig
-from sandbox.isolation.probe import isolation_of
-from sandbox.isolation.scratch import sweep
-from sandbox.job import Job, Outcome
-from sandbox.monitor import Meter
-from sandbox.packages.store import Overlay
-from sandbox.places import KernelPlace, Place
-from sandbox.pool import Pool
-from sandbox.repository.cells import Repository
-from sandbox.repository.command import CommandJob, CommandOutcome
-from sandbox.running import Runner, scoring_folder
-from sandbox.scorer_tasks import tasks_of
-from sandbox.scorers import read_frozen
-from sandbox.scoring import read_sealed
-from sandbox.settings import SandboxSettings
-from sandbox.slots import Slots
-from sandbox.subjects import Subjects
+from labwright.record.descriptors import remove_tree
+from labwright.record.nouns.data import Grade, Measurement, Needs
+from labwright.record.repository_source import CODE
+from labwright.record.syntax import one_at_a_time
+from labwright.sandbox.cell_worker import measure_cells
+from labwright.sandbox.collecting import Collector
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.gpu_leases import GpuLeases, open_leases
+from labwright.sandbox.gpus import cuda_visible_devices, describe_devices
+from labwright.sandbox.ground import ground_of
+from labwright.sandbox.isolation.limits import room_of
+from labwright.sandbox.isolation.mounts import KernelConfig
+from labwright.sandbox.isolation.probe import isolation_of
+from labwright.sandbox.isolation.scratch import sweep
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.monitor import Meter
+from labwright.sandbox.packages.store import Overlay
+from labwright.sandbox.places import KernelPlace, Place
+from labwright.sandbox.pool import Pool
+from labwright.sandbox.repository.cells import Repository
+from labwright.sandbox.repository.command import CommandJob, CommandOutcome
+from labwright.sandbox.running import Runner, scoring_folder
+from labwright.sandbox.scorer_tasks import tasks_of
+from labwright.sandbox.scorers import read_frozen
+from labwright.sandbox.scoring import read_sealed
+from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.slots import Slots
+from labwright.sandbox.subjects import Subjects
 
 T = TypeVar("T")
 

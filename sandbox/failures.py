@@ -7,8 +7,8 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from record.nouns.frozen import encodable
-from record.nouns.nodes import ErrorClass, Failure
+from labwright.record.nouns.frozen import encodable
+from labwright.record.nouns.nodes import ErrorClass, Failure
 
 _MESSAGE_CHARS = 2000
 _TRACEBACK_CHARS = 8000

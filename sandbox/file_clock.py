@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 
-from sandbox.untrusted import Where, opened
+from labwright.sandbox.untrusted import Where, opened
 
 _TICK = 3.0
 """Seconds in which every clock moves on."""

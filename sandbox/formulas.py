@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from record.nouns.data import MetricSpec, arm_of, level_of
-from sandbox.metrics import METRICS, Measure, computed, measures_of, passes, softmax
-from sandbox.untrusted import write_whole
+from labwright.record.nouns.data import MetricSpec, arm_of, level_of
+from labwright.sandbox.metrics import METRICS, Measure, computed, measures_of, passes, softmax
+from labwright.sandbox.untrusted import write_whole
 
 Array = NDArray[Any]
 

@@ -21,10 +21,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sandbox.errors import GpuError
-from sandbox.gpus import Device, DriverNvml, Nvml, select_devices, visible_devices
-from sandbox.isolation.scratch import own_folder, runtime_folder
-from sandbox.settings import SandboxSettings
+from labwright.sandbox.errors import GpuError
+from labwright.sandbox.gpus import Device, DriverNvml, Nvml, select_devices, visible_devices
+from labwright.sandbox.isolation.scratch import own_folder, runtime_folder
+from labwright.sandbox.settings import SandboxSettings
 
 _POLL = 0.2
 """Seconds between two looks for a GPU, and for processes that must be gone."""

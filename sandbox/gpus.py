@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from record.whole_numbers import parse_whole_number
-from sandbox.errors import GpuError
+from labwright.record.whole_numbers import parse_whole_number
+from labwright.sandbox.errors import GpuError
 
 
 @dataclass(frozen=True)

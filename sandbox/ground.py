@@ -11,11 +11,11 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from sandbox.gpus import Device
-from sandbox.isolation.interpreter import interpreter
-from sandbox.isolation.probe import probed
-from sandbox.packages.store import Overlay
-from sandbox.settings import SandboxSettings
+from labwright.sandbox.gpus import Device
+from labwright.sandbox.isolation.interpreter import interpreter
+from labwright.sandbox.isolation.probe import probed
+from labwright.sandbox.packages.store import Overlay
+from labwright.sandbox.settings import SandboxSettings
 
 VARIABLES = ("CUDA_HOME", "LD_LIBRARY_PATH", "TZ")
 """Of the environment, those that reach experiments and say which libraries they load, or what time it is."""

@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from record.nouns.data import DataPlan, OnHub
-from sandbox.data.own import OwnData
-from sandbox.data.spec import specs_of
-from sandbox.errors import DatasetError, PretrainedError
-from sandbox.packages.wanted import allowed_of
-from sandbox.pretrained import Pretrained, fetch, pretrained_of, provide
-from sandbox.settings import SandboxSettings
+from labwright.record.nouns.data import DataPlan, OnHub
+from labwright.sandbox.data.own import OwnData
+from labwright.sandbox.data.spec import specs_of
+from labwright.sandbox.errors import DatasetError, PretrainedError
+from labwright.sandbox.packages.wanted import allowed_of
+from labwright.sandbox.pretrained import Pretrained, fetch, pretrained_of, provide
+from labwright.sandbox.settings import SandboxSettings
 
 
 @dataclass

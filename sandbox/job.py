@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from record.nouns.cells import Cell, CellLine, Training
-from record.nouns.data import Measurement, Needs
-from record.nouns.figures import Figure
-from record.nouns.nodes import Failure
-from record.nouns.tuning import Setting
+from labwright.record.nouns.cells import Cell, CellLine, Training
+from labwright.record.nouns.data import Measurement, Needs
+from labwright.record.nouns.figures import Figure
+from labwright.record.nouns.nodes import Failure
+from labwright.record.nouns.tuning import Setting
 
 
 class TooLate(Exception):

@@ -17,15 +17,21 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sandbox.errors import ExecutorError
-from sandbox.isolation.bubblewrap import wrap
-from sandbox.isolation.contained import Contained
-from sandbox.isolation.limits import Limits, Watchdog, task_group
-from sandbox.isolation.mounts import KERNEL_SIDE, KernelConfig, StartOptions, kernel_environment, kernel_sandbox
-from sandbox.isolation.scratch import Scratch
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.isolation.bubblewrap import wrap
+from labwright.sandbox.isolation.contained import Contained
+from labwright.sandbox.isolation.limits import Limits, Watchdog, task_group
+from labwright.sandbox.isolation.mounts import (
+    KERNEL_SIDE,
+    KernelConfig,
+    StartOptions,
+    kernel_environment,
+    kernel_sandbox,
+)
+from labwright.sandbox.isolation.scratch import Scratch
 
 if TYPE_CHECKING:
-    from sandbox.isolation.provisioner import LabProvisioner
+    from labwright.sandbox.isolation.provisioner import LabProvisioner
 
 INSIDE = Path("/experiment")
 """What isolated code sees its folder as, wherever that lies: paths in what it prints are those of no machine."""

@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from record.descriptors import empty, remove_tree
-from record.nouns.nodes import Failure
-from sandbox.errors import ExecutorError
-from sandbox.execution import Execution
-from sandbox.untrusted import BadFile, OpenFolder, as_bad_file, opened
+from labwright.record.descriptors import empty, remove_tree
+from labwright.record.nouns.nodes import Failure
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.execution import Execution
+from labwright.sandbox.untrusted import BadFile, OpenFolder, as_bad_file, opened
 
 
 def lend(folder: Path, reach: Path, inside: str) -> OpenFolder:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from record.nouns.data import MetricSpec
+from labwright.record.nouns.data import MetricSpec
 
 Array = NDArray[Any]
 Measure = Callable[[Array], Array]

@@ -25,13 +25,13 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sandbox.errors import GpuError
-from sandbox.gpu_leases import Lease
-from sandbox.gpus import Nvml
-from sandbox.isolation.processes import process_tree, proportional_bytes
-from sandbox.job import MEASUREMENTS, Logged, Progress, Watch
-from sandbox.output import Transcript
-from sandbox.untrusted import FILE_BYTES, BadFile, OpenFolder, Where, open_regular, opened
+from labwright.sandbox.errors import GpuError
+from labwright.sandbox.gpu_leases import Lease
+from labwright.sandbox.gpus import Nvml
+from labwright.sandbox.isolation.processes import process_tree, proportional_bytes
+from labwright.sandbox.job import MEASUREMENTS, Logged, Progress, Watch
+from labwright.sandbox.output import Transcript
+from labwright.sandbox.untrusted import FILE_BYTES, BadFile, OpenFolder, Where, open_regular, opened
 
 WATCH_SECONDS = 5.0
 """Between two looks at what running code logs, for the pruning of hopeless experiments, which run for minutes."""

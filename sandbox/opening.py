@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sandbox.executor import LocalExecutor
-from sandbox.settings import SandboxSettings
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.settings import SandboxSettings
 
 
 def open_executor(slots: int, views: Path, *, settings: SandboxSettings, **rest: Any) -> LocalExecutor:
     """A `LocalExecutor`, or one over the machines of a cluster. Raises as they do."""
     if settings.executor == "local":
         return LocalExecutor(slots, views, settings=settings, **rest)
-    from sandbox.cluster.executor import RayExecutor  # what a run on one machine does without
+    from labwright.sandbox.cluster.executor import RayExecutor  # what a run on one machine does without
 
     return RayExecutor(slots, views, settings=settings, **rest)

@@ -12,7 +12,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from record.nouns.nodes import Failure
+from labwright.record.nouns.nodes import Failure
 
 OUTPUT_CHARS = 200_000
 """Characters of output that are kept, half from the beginning and half from the end: what a person reads of a log."""

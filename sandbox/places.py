@@ -13,20 +13,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from record.descriptors import remove_tree
-from record.nouns.nodes import Failure
-from sandbox.errors import ExecutorError
-from sandbox.execution import Execution, Script
-from sandbox.gpu_leases import Lease
-from sandbox.isolation.limits import oom_kills
-from sandbox.isolation.mounts import StartOptions
-from sandbox.kernels import Kernel
-from sandbox.lending import check_returned, lend
-from sandbox.monitor import Monitor, Usage
-from sandbox.pool import MATPLOTLIBRC, names_of
-from sandbox.running import Runner
-from sandbox.untrusted import BadFile, OpenFolder
-from sandbox.workspace import CELLS, copy_view
+from labwright.record.descriptors import remove_tree
+from labwright.record.nouns.nodes import Failure
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.execution import Execution, Script
+from labwright.sandbox.gpu_leases import Lease
+from labwright.sandbox.isolation.limits import oom_kills
+from labwright.sandbox.isolation.mounts import StartOptions
+from labwright.sandbox.kernels import Kernel
+from labwright.sandbox.lending import check_returned, lend
+from labwright.sandbox.monitor import Monitor, Usage
+from labwright.sandbox.pool import MATPLOTLIBRC, names_of
+from labwright.sandbox.running import Runner
+from labwright.sandbox.untrusted import BadFile, OpenFolder
+from labwright.sandbox.workspace import CELLS, copy_view
 
 
 class Place(Protocol):

@@ -19,12 +19,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from record.descriptors import remove_tree
-from sandbox.errors import ExecutorError
-from sandbox.isolation.interpreter import interpreter
-from sandbox.isolation.mounts import KernelConfig, StartOptions
-from sandbox.kernels import Kernel
-from sandbox.workspace import dataset_folders
+from labwright.record.descriptors import remove_tree
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.isolation.interpreter import interpreter
+from labwright.sandbox.isolation.mounts import KernelConfig, StartOptions
+from labwright.sandbox.kernels import Kernel
+from labwright.sandbox.workspace import dataset_folders
 
 MODULES = {
     "numpy": ("numpy",), "scipy": ("scipy.optimize", "scipy.stats"), "pandas": ("pandas",),

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from record.folder import sha256
-from sandbox.errors import PretrainedError
+from labwright.record.folder import sha256
+from labwright.sandbox.errors import PretrainedError
 
 _SPEC = re.compile(r"(?P<id>[\w.-]+(/[\w.-]+)?)@(?P<revision>[\w./-]+)")
 _UNUSED = ("*.msgpack", "*.h5", "*.ot", "*.onnx", "*.tflite", "onnx/*", "openvino/*", "coreml/*", ".gitattributes")

@@ -16,15 +16,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from record.nouns.data import Grade, Measurement
-from record.nouns.figures import Figure, FigureFacts
-from record.nouns.frozen import encodable
-from record.nouns.nodes import Failure
-from record.unexpected import internal_failure, of_machine
-from sandbox.errors import SandboxError, SubmissionRefused
-from sandbox.job import ARTIFACTS, MEASUREMENTS
-from sandbox.scoring import score_submissions, seal
-from sandbox.untrusted import (
+from labwright.record.nouns.data import Grade, Measurement
+from labwright.record.nouns.figures import Figure, FigureFacts
+from labwright.record.nouns.frozen import encodable
+from labwright.record.nouns.nodes import Failure
+from labwright.record.unexpected import internal_failure, of_machine
+from labwright.sandbox.errors import SandboxError, SubmissionRefused
+from labwright.sandbox.job import ARTIFACTS, MEASUREMENTS
+from labwright.sandbox.scoring import score_submissions, seal
+from labwright.sandbox.untrusted import (
     FILE_BYTES,
     BadFile,
     entries_below,

@@ -13,30 +13,30 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from record.descriptors import remove_tree
-from record.nouns.data import Measurement, Needs, Scorer
-from record.nouns.nodes import Failure
-from sandbox.citing import attribute
-from sandbox.collecting import Collector, ran
-from sandbox.errors import ExecutorError, GpuError, SubmissionRefused
-from sandbox.execution import Execution, Script, execute
-from sandbox.gpu_leases import GpuLeases, Lease
-from sandbox.isolation.limits import Limits, limits_of
-from sandbox.isolation.mounts import KernelConfig, StartOptions
-from sandbox.job import Job, Outcome, TooLate
-from sandbox.kernels import Kernel
-from sandbox.lending import check_returned
-from sandbox.monitor import Meter, Monitor, Usage
-from sandbox.output import Transcript
-from sandbox.pool import Pool
-from sandbox.repository.command import CommandJob, CommandOutcome, run_command
-from sandbox.results import failure_of
-from sandbox.scorer_tasks import ENTRY, Task, lay_out, read_scores, tasks_of
-from sandbox.scorers import read_frozen
-from sandbox.scoring import read_submitted
-from sandbox.subjects import Session, Subjects, serving
-from sandbox.untrusted import BadFile, OpenFolder, disarm
-from sandbox.workspace import prepare_workspace
+from labwright.record.descriptors import remove_tree
+from labwright.record.nouns.data import Measurement, Needs, Scorer
+from labwright.record.nouns.nodes import Failure
+from labwright.sandbox.citing import attribute
+from labwright.sandbox.collecting import Collector, ran
+from labwright.sandbox.errors import ExecutorError, GpuError, SubmissionRefused
+from labwright.sandbox.execution import Execution, Script, execute
+from labwright.sandbox.gpu_leases import GpuLeases, Lease
+from labwright.sandbox.isolation.limits import Limits, limits_of
+from labwright.sandbox.isolation.mounts import KernelConfig, StartOptions
+from labwright.sandbox.job import Job, Outcome, TooLate
+from labwright.sandbox.kernels import Kernel
+from labwright.sandbox.lending import check_returned
+from labwright.sandbox.monitor import Meter, Monitor, Usage
+from labwright.sandbox.output import Transcript
+from labwright.sandbox.pool import Pool
+from labwright.sandbox.repository.command import CommandJob, CommandOutcome, run_command
+from labwright.sandbox.results import failure_of
+from labwright.sandbox.scorer_tasks import ENTRY, Task, lay_out, read_scores, tasks_of
+from labwright.sandbox.scorers import read_frozen
+from labwright.sandbox.scoring import read_submitted
+from labwright.sandbox.subjects import Session, Subjects, serving
+from labwright.sandbox.untrusted import BadFile, OpenFolder, disarm
+from labwright.sandbox.workspace import prepare_workspace
 
 _USUAL = Needs()
 

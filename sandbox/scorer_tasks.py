@@ -18,14 +18,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from record.nouns.data import Measurement, Scorer, Split
-from record.nouns.frozen import encodable
-from sandbox.errors import SubmissionRefused
-from sandbox.execution import Script
-from sandbox.job import Job
-from sandbox.scoring import Submission, truth_of
-from sandbox.untrusted import FILE_BYTES, copy_file, read_as, read_lines
-from sandbox.workspace import dataset_folders
+from labwright.record.nouns.data import Measurement, Scorer, Split
+from labwright.record.nouns.frozen import encodable
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.execution import Script
+from labwright.sandbox.job import Job
+from labwright.sandbox.scoring import Submission, truth_of
+from labwright.sandbox.untrusted import FILE_BYTES, copy_file, read_as, read_lines
+from labwright.sandbox.workspace import dataset_folders
 
 ENTRY = "evaluate.py"
 _DRIVER = Path(__file__).with_name("scorer_driver.py")

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
-from record.nouns.data import MetricSpec, Scorer
-from record.syntax import parse
-from sandbox.datasets import Sources
-from sandbox.errors import DatasetError, SubmissionRefused
-from sandbox.metrics import METRICS
-from sandbox.untrusted import write_whole
+from labwright.record.nouns.data import MetricSpec, Scorer
+from labwright.record.syntax import parse
+from labwright.sandbox.datasets import Sources
+from labwright.sandbox.errors import DatasetError, SubmissionRefused
+from labwright.sandbox.metrics import METRICS
+from labwright.sandbox.untrusted import write_whole
 
 FORM = "write FILE.py:FUNCTION"
 _BYTES = 2**20

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from record.nouns.data import LARGEST, MOST_STEPS, Grade, Measurement, Split
-from sandbox.errors import SubmissionRefused
-from sandbox.formulas import Seen, kept, measures
-from sandbox.metrics import Measure, score
-from sandbox.untrusted import (
+from labwright.record.nouns.data import LARGEST, MOST_STEPS, Grade, Measurement, Split
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.formulas import Seen, kept, measures
+from labwright.sandbox.metrics import Measure, score
+from labwright.sandbox.untrusted import (
     FILE_BYTES,
     NAME,
     make_folder,

@@ -12,17 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from record.nouns.cells import Cell
-from record.nouns.data import Measurement, Needs
-from record.nouns.nodes import Failure
-from sandbox.cells import Ran, Schedule
-from sandbox.crew import Crew
-from sandbox.errors import ExecutorError, GpuError
-from sandbox.failures import from_timeout
-from sandbox.gpus import Device
-from sandbox.job import CellOutcome, Job, Outcome, Progress, TooLate, Watch
-from sandbox.slots import Slots
-from sandbox.workspace import CELLS
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import Measurement, Needs
+from labwright.record.nouns.nodes import Failure
+from labwright.sandbox.cells import Ran, Schedule
+from labwright.sandbox.crew import Crew
+from labwright.sandbox.errors import ExecutorError, GpuError
+from labwright.sandbox.failures import from_timeout
+from labwright.sandbox.gpus import Device
+from labwright.sandbox.job import CellOutcome, Job, Outcome, Progress, TooLate, Watch
+from labwright.sandbox.slots import Slots
+from labwright.sandbox.workspace import CELLS
 
 CellScript = Callable[[Job, Cell], tuple[float, CellOutcome]]
 """Says how long a cell takes, and what it comes to."""

@@ -10,19 +10,19 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from record.nouns.cells import Cell
-from record.nouns.tuning import Setting
-from record.syntax import parse, reads_of, strings_in
-from sandbox.datasets import Sources, files_of, materialise, registry
-from sandbox.errors import ExecutorError
-from sandbox.executor import LocalExecutor
-from sandbox.job import Job, Outcome
-from sandbox.opening import open_executor
-from sandbox.packages.of_run import RunPackages
-from sandbox.pretrained import pretrained_of, provide
-from sandbox.scorers import freeze, scorers_of
-from sandbox.settings import SandboxSettings
-from sandbox.subjects import Subjects
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.tuning import Setting
+from labwright.record.syntax import parse, reads_of, strings_in
+from labwright.sandbox.datasets import Sources, files_of, materialise, registry
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.opening import open_executor
+from labwright.sandbox.packages.of_run import RunPackages
+from labwright.sandbox.pretrained import pretrained_of, provide
+from labwright.sandbox.scorers import freeze, scorers_of
+from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.subjects import Subjects
 
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")
 """A path below the folder of a file, as a source writes it out."""

@@ -14,8 +14,8 @@ from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
-from record.whole_numbers import parse_whole_number
-from sandbox.errors import ExecutorError
+from labwright.record.whole_numbers import parse_whole_number
+from labwright.sandbox.errors import ExecutorError
 
 POLL = 0.05
 """Seconds between two looks for a slot; at the door, once more for each slot that is held."""

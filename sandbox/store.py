@@ -18,10 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from record.descriptors import remove_tree
-from record.folder import RunFolder, sha256, write_file
-from sandbox.errors import ExecutorError
-from sandbox.file_clock import time_at
+from labwright.record.descriptors import remove_tree
+from labwright.record.folder import RunFolder, sha256, write_file
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.file_clock import time_at
 
 KEY = 64
 """Characters of a key."""

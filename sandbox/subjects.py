@@ -17,10 +17,10 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from record.exchanges import SubjectBudgetSpent, SubjectRefused
-from record.nouns.frozen import encodable
-from record.nouns.subjects import Exchange, Question
-from record.whole_numbers import parse_whole_number
+from labwright.record.exchanges import SubjectBudgetSpent, SubjectRefused
+from labwright.record.nouns.frozen import encodable
+from labwright.record.nouns.subjects import Exchange, Question
+from labwright.record.whole_numbers import parse_whole_number
 
 MESSAGE = 2**20
 """Bytes of one question, at most."""

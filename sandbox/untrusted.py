@@ -30,10 +30,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from record.descriptors import open_folder, remove_at, set_mode, unlock_folder
-from record.folder import open_regular as open_plain
-from record.unexpected import of_machine
-from sandbox.errors import SandboxError, SubmissionRefused
+from labwright.record.descriptors import open_folder, remove_at, set_mode, unlock_folder
+from labwright.record.folder import open_regular as open_plain
+from labwright.record.unexpected import of_machine
+from labwright.sandbox.errors import SandboxError, SubmissionRefused
 
 FILE_BYTES = 256 * 2**20
 """Largest file (an array, a submission, measurements) that is read: a few of them must fit into our memory at once."""

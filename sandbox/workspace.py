@@ -18,15 +18,15 @@ from pathlib import Path
 
 import numpy as np
 
-from record.descriptors import remove_tree
-from record.folder import sha256_of_files
-from record.source import PLOTS
-from record.syntax import strings_in
-from sandbox.errors import ExecutorError
-from sandbox.execution import Script
-from sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, Artifacts, Job
-from sandbox.settings import SandboxSettings
-from sandbox.untrusted import (
+from labwright.record.descriptors import remove_tree
+from labwright.record.folder import sha256_of_files
+from labwright.record.source import PLOTS
+from labwright.record.syntax import strings_in
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.execution import Script
+from labwright.sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, Artifacts, Job
+from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.untrusted import (
     FILE_BYTES,
     NAME,
     BadFile,

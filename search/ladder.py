@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from record.claims.means import MINIMUM_REPLICATES
-from record.ladder import MODELS, TRIVIAL, TUNED, defaults, trials_of
-from record.nouns.decisions import Expand
-from record.nouns.tuning import Setting, Trial
-from search.sampling import ask
-from search.tree import View
+from labwright.record.claims.means import MINIMUM_REPLICATES
+from labwright.record.ladder import MODELS, TRIVIAL, TUNED, defaults, trials_of
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.tuning import Setting, Trial
+from labwright.search.sampling import ask
+from labwright.search.tree import View
 
 
 def rung(view: View) -> Expand | None:

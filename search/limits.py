@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from math import ceil, inf
 from statistics import median
 
-from record.fold.state import RunState
-from record.nouns.decisions import Action, Expand, Seen
-from record.nouns.nodes import SEARCH_KINDS, StageName
-from record.tuning import cells_of_trial
-from search.replication import fresh, lacking, of_ablation, targets
-from search.settings import SearchSettings
-from search.tree import View, view_of
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.decisions import Action, Expand, Seen
+from labwright.record.nouns.nodes import SEARCH_KINDS, StageName
+from labwright.record.tuning import cells_of_trial
+from labwright.search.replication import fresh, lacking, of_ablation, targets
+from labwright.search.settings import SearchSettings
+from labwright.search.tree import View, view_of
 
 
 @dataclass(frozen=True)

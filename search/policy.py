@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Extend, Wait
-from record.nouns.nodes import Node, NodeKind, StageName
-from search import tuning
-from search.ladder import rung
-from search.replication import contested, of_ablation, owed, pilot, replicate_of
-from search.settings import SearchSettings
-from search.tree import View
+from labwright.record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Extend, Wait
+from labwright.record.nouns.nodes import Node, NodeKind, StageName
+from labwright.search import tuning
+from labwright.search.ladder import rung
+from labwright.search.replication import contested, of_ablation, owed, pilot, replicate_of
+from labwright.search.settings import SearchSettings
+from labwright.search.tree import View
 
 
 def over(view: View, settings: SearchSettings) -> str | None:

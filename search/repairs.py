@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from record.nouns.nodes import ErrorClass, Failure, Node
+from labwright.record.nouns.nodes import ErrorClass, Failure, Node
 
 Signature = tuple[ErrorClass, str]
 """Class of a failure, and the last line of its message without what differs from run to run."""

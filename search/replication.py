@@ -18,16 +18,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import ceil, floor, inf, isfinite
 from statistics import fmean, stdev
 
-from record.campaign import Prospect
-from record.claims.decisions import SKEWED, n_planned, n_rare, run_of, units_of, worst_loss
-from record.claims.means import LEVEL, MINIMUM_REPLICATES, winner
-from record.estimands import EstimandError, Gap, is_extreme
-from record.events.searching import Locked
-from record.fold.state import RunState
-from record.nouns.decisions import Expand, Seen, Work, summary_of
-from record.nouns.nodes import STAGES, Node, StageName
-from search.settings import SearchSettings
-from search.tree import View, view_of
+from labwright.record.campaign import Prospect
+from labwright.record.claims.decisions import SKEWED, n_planned, n_rare, run_of, units_of, worst_loss
+from labwright.record.claims.means import LEVEL, MINIMUM_REPLICATES, winner
+from labwright.record.estimands import EstimandError, Gap, is_extreme
+from labwright.record.events.searching import Locked
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.decisions import Expand, Seen, Work, summary_of
+from labwright.record.nouns.nodes import STAGES, Node, StageName
+from labwright.search.settings import SearchSettings
+from labwright.search.tree import View, view_of
 
 
 def as_left(state: RunState, stage: StageName, settings: SearchSettings, *, by: int | None = None) -> View | None:

@@ -18,12 +18,12 @@ from statistics import median
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from record.nouns.data import DataPlan
-from record.nouns.frozen import Scalar
-from record.nouns.tuning import Hyperparameter, Setting, Trial
-from record.spaces import settings_in
-from record.tuning import TrialResult, scores
-from search.tree import View
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.frozen import Scalar
+from labwright.record.nouns.tuning import Hyperparameter, Setting, Trial
+from labwright.record.spaces import settings_in
+from labwright.record.tuning import TrialResult, scores
+from labwright.search.tree import View
 
 BATCH = 4
 """Settings of one arm that one node tries: few enough that the next ones learn of them, enough to share a kernel."""

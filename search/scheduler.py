@@ -16,17 +16,17 @@ from dataclasses import dataclass, field
 from math import ceil
 from random import Random
 
-from record.events.running import Limited
-from record.events.searching import Decided
-from record.fold.state import RunState
-from record.log import Recorder
-from record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Extend, Seen, Wait, summary_of
-from record.nouns.nodes import SEARCH_KINDS, STAGES, StageName
-from search.limits import Limits, Refusal, Room, expected_seconds, nothing_worked_yet
-from search.policy import Policy
-from search.settings import SearchSettings
-from search.signals import Signals, first
-from search.tree import View, view_of
+from labwright.record.events.running import Limited
+from labwright.record.events.searching import Decided
+from labwright.record.fold.state import RunState
+from labwright.record.log import Recorder
+from labwright.record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Extend, Seen, Wait, summary_of
+from labwright.record.nouns.nodes import SEARCH_KINDS, STAGES, StageName
+from labwright.search.limits import Limits, Refusal, Room, expected_seconds, nothing_worked_yet
+from labwright.search.policy import Policy
+from labwright.search.settings import SearchSettings
+from labwright.search.signals import Signals, first
+from labwright.search.tree import View, view_of
 
 Freed = Callable[[], None]
 """To be called once, when a node needs no place to run in any more: its code has run."""

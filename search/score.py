@@ -13,10 +13,10 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from record.estimands import main_arms
-from record.memo import Memo
-from record.nouns.data import DataPlan, MetricSpec
-from record.nouns.nodes import Node, StageName
+from labwright.record.estimands import main_arms
+from labwright.record.memo import Memo
+from labwright.record.nouns.data import DataPlan, MetricSpec
+from labwright.record.nouns.nodes import Node, StageName
 
 
 class Entry(NamedTuple):

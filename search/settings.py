@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from record.nouns.frozen import Frozen
-from record.nouns.nodes import StageName
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.nodes import StageName
 
 RETRY_FACTOR = 1.5
 """How many times the limit an attempt gets that ran out of time: twice would double the longest wait of a run."""

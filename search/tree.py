@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from record.ablation_results import line_of
-from record.events.searching import Locked
-from record.fold.state import RunState, marks_of
-from record.ladder import ladder_space
-from record.nouns.data import DataPlan
-from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, Extend, Seen, Work, summary_of
-from record.nouns.idea import Idea
-from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, NodeKind, StageName, StageSummary, node_id
-from record.nouns.tuning import Hyperparameter
-from record.spaces import widened
-from record.tuning import Studies, TrialResult, efforts, results, studies_of
-from search.repairs import Together, failed_alike
-from search.score import FEWEST, WITHIN, Panel, close, common, coverage, gain, noise, paired, panel_of
-from search.settings import SearchSettings
+from labwright.record.ablation_results import line_of
+from labwright.record.events.searching import Locked
+from labwright.record.fold.state import RunState, marks_of
+from labwright.record.ladder import ladder_space
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, Extend, Seen, Work, summary_of
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import SEARCH_KINDS, STAGES, Node, NodeKind, StageName, StageSummary, node_id
+from labwright.record.nouns.tuning import Hyperparameter
+from labwright.record.spaces import widened
+from labwright.record.tuning import Studies, TrialResult, efforts, results, studies_of
+from labwright.search.repairs import Together, failed_alike
+from labwright.search.score import FEWEST, WITHIN, Panel, close, common, coverage, gain, noise, paired, panel_of
+from labwright.search.settings import SearchSettings
 
 Pair = tuple[str, str]
 """Two nodes, the one decided on earlier first."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, log
 
-from record.nouns.data import DataPlan
-from record.nouns.decisions import Expand, Extend
-from record.nouns.nodes import Node, NodeKind
-from record.nouns.tuning import Hyperparameter, Trial
-from record.spaces import edges, settings_in
-from record.tuning import (
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.decisions import Expand, Extend
+from labwright.record.nouns.nodes import Node, NodeKind
+from labwright.record.nouns.tuning import Hyperparameter, Trial
+from labwright.record.spaces import edges, settings_in
+from labwright.record.tuning import (
     EQUAL,
     FEWEST,
     TrialResult,
@@ -25,8 +25,8 @@ from record.tuning import (
     tuned_on,
     whole_of,
 )
-from search.sampling import BATCH, ask, four_digits, promoted
-from search.tree import View
+from labwright.search.sampling import BATCH, ask, four_digits, promoted
+from labwright.search.tree import View
 
 MORE = 1 / 3
 """Of the budget, what each arm gets on top once a dimension is widened."""

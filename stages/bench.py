@@ -6,37 +6,37 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from literature.lookup import Literature
-from models.budget import Budget
-from models.client import ModelClient, Models
-from models.errors import ModelError
-from models.settings import SubjectSettings
-from record.events.running import Limited
-from record.events.searching import Decided, Stepped, WorkDone
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.log import Recorder
-from record.nouns.data import DataPlan, DatasetFacts
-from record.nouns.decisions import Work
-from record.nouns.idea import Idea
-from record.nouns.nodes import Failure, NodeStep
-from record.nouns.repository import Expected
-from record.nouns.space import Space
-from record.reading import RecordError
-from record.repository_source import Code
-from record.unexpected import MOST, frames_of
-from sandbox.datasets import Sources, registry
-from sandbox.hub import HubOffers
-from sandbox.job import Executor
-from sandbox.packages.of_run import RunPackages
-from sandbox.repository.mirror import Mirror
-from sandbox.results import failure_of
-from search.settings import RETRY_FACTOR, SearchSettings
-from search.signals import Signals
-from stages.in_progress import WorkInProgress
-from stages.settings import PaperSettings
+from labwright.literature.lookup import Literature
+from labwright.models.budget import Budget
+from labwright.models.client import ModelClient, Models
+from labwright.models.errors import ModelError
+from labwright.models.settings import SubjectSettings
+from labwright.record.events.running import Limited
+from labwright.record.events.searching import Decided, Stepped, WorkDone
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.log import Recorder
+from labwright.record.nouns.data import DataPlan, DatasetFacts
+from labwright.record.nouns.decisions import Work
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import Failure, NodeStep
+from labwright.record.nouns.repository import Expected
+from labwright.record.nouns.space import Space
+from labwright.record.reading import RecordError
+from labwright.record.repository_source import Code
+from labwright.record.unexpected import MOST, frames_of
+from labwright.sandbox.datasets import Sources, registry
+from labwright.sandbox.hub import HubOffers
+from labwright.sandbox.isolation.mounts import KERNEL_SIDE
+from labwright.sandbox.job import Executor
+from labwright.sandbox.packages.of_run import RunPackages
+from labwright.sandbox.repository.mirror import Mirror
+from labwright.sandbox.results import failure_of
+from labwright.search.settings import RETRY_FACTOR, SearchSettings
+from labwright.search.signals import Signals
+from labwright.stages.in_progress import WorkInProgress
+from labwright.stages.settings import PaperSettings
 
 QUIETEST = 60.0
 """Seconds that an experiment may be silent at least, where no setting says so: imports alone may take ten."""
@@ -148,9 +148,7 @@ class Bench:
     @property
     def lab_reference(self) -> str:
         """The documentation of `lab`, as prompts show it."""
-        import sandbox
-
-        place = Path(sandbox.__path__[0]) / "kernel_side" / "lab"
+        place = KERNEL_SIDE / "lab"
         text = (place / "REFERENCE.md").read_text()
         if self.state.data_plan is None or not self.state.data_plan.subjects:
             return text

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from models.roles.assessing import FeedbackInputs, Statistic
-from models.roles.coding import CodeInputs, CommonFailure, Duty, InFlight, NodeBrief, NodeLine, Unreported
-from record.ablation_results import ablation_of
-from record.claims.means import Claim, same_values
-from record.estimands import main_arms
-from record.events.searching import Decided
-from record.fold.state import RunState
-from record.folder import RunFolder, read_source
-from record.nouns.data import DataPlan
-from record.nouns.decisions import Compare, Expand
-from record.nouns.figures import FigureReview
-from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, StageName, StageSummary, node_id
-from record.source import PLOTS, code_of, difference
-from record.tuning import Chosen, chosen, results
-from search.score import datasets_of
-from search.tree import View, view_of
-from stages.bench import Bench
-from stages.summaries import means, memory, outcome
-from stages.tables import tables_of
+from labwright.models.roles.assessing import FeedbackInputs, Statistic
+from labwright.models.roles.coding import CodeInputs, CommonFailure, Duty, InFlight, NodeBrief, NodeLine, Unreported
+from labwright.record.ablation_results import ablation_of
+from labwright.record.claims.means import Claim, same_values
+from labwright.record.estimands import main_arms
+from labwright.record.events.searching import Decided
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, read_source
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.decisions import Compare, Expand
+from labwright.record.nouns.figures import FigureReview
+from labwright.record.nouns.nodes import SEARCH_KINDS, STAGES, Node, StageName, StageSummary, node_id
+from labwright.record.source import PLOTS, code_of, difference
+from labwright.record.tuning import Chosen, chosen, results
+from labwright.search.score import datasets_of
+from labwright.search.tree import View, view_of
+from labwright.stages.bench import Bench
+from labwright.stages.summaries import means, memory, outcome
+from labwright.stages.tables import tables_of
 
 WHOLE = 2000
 """Characters of an ablation's means, for a judge who reads two ablations together."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.client import ModelClient
-from models.roles.ideation import DIGEST, DigestAnswer, DigestInputs
-from record.events.papers import ContextRead
-from record.ideation import Digest, Statement
-from review.judge.quotes import stands_in
-from stages.bench import Bench, do_work
-from stages.documents import Copied, Document, copies_in, read
+from labwright.models.client import ModelClient
+from labwright.models.roles.ideation import DIGEST, DigestAnswer, DigestInputs
+from labwright.record.events.papers import ContextRead
+from labwright.record.ideation import Digest, Statement
+from labwright.review.judge.quotes import stands_in
+from labwright.stages.bench import Bench, do_work
+from labwright.stages.documents import Copied, Document, copies_in, read
 
 MOST = 12_000
 """Characters of all lines together."""

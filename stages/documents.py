@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from models.roles.ideation import PageText
-from record.errors import WrongUse
-from record.folder import write_file
-from record.nouns.frozen import Frozen
-from review.evidence.pdf import pdf_text
-from review.evidence.tex import TexMissing
+from labwright.models.roles.ideation import PageText
+from labwright.record.errors import WrongUse
+from labwright.record.folder import write_file
+from labwright.record.nouns.frozen import Frozen
+from labwright.review.evidence.pdf import pdf_text
+from labwright.review.evidence.tex import TexMissing
 
 LIST = "list.json"
 NOTES = (".md", ".markdown", ".txt", ".tex")

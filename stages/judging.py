@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from models.client import ModelClient
-from models.errors import ModelError
-from models.roles.judge import JUDGE, Rubric
-from record.events.papers import Assessed
-from record.fold.state import RunState
-from record.folder import RunFolder, sha256, write_file
-from record.manifest import manifest
-from record.nouns.papers import Judgement, Panel
-from review.evidence.tex import TexError
-from review.judge import (
+from labwright.models.client import ModelClient
+from labwright.models.errors import ModelError
+from labwright.models.roles.judge import JUDGE, Rubric
+from labwright.record.events.papers import Assessed
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, sha256, write_file
+from labwright.record.manifest import manifest
+from labwright.record.nouns.papers import Judgement, Panel
+from labwright.review.evidence.tex import TexError
+from labwright.review.judge import (
     Case,
     JudgeError,
     Paper,
@@ -26,9 +26,9 @@ from review.judge import (
     read_rubric,
     screened,
 )
-from review.judge.reader import PaperError
-from stages.bench import Bench, do_work
-from stages.paper.versions import best_of
+from labwright.review.judge.reader import PaperError
+from labwright.stages.bench import Bench, do_work
+from labwright.stages.paper.versions import best_of
 
 
 async def judge(bench: Bench) -> None:

@@ -16,36 +16,36 @@ from __future__ import annotations
 
 from math import ceil
 
-from models import roles
-from models.client import ModelClient
-from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
-from models.roles.planning import MissingAblationsInputs
-from record.ablation import Ablation, MissingAblation
-from record.ablation_results import ablation_results, line_of
-from record.claims.clauses import clauses
-from record.claims.decisions import decisions
-from record.claims.means import winner
-from record.claims.printing import printed
-from record.events.searching import AblationsMissed, WorkDone
-from record.fold.state import RunState
-from record.folder import read_source
-from record.nouns.decisions import MISSING_ABLATIONS, Expand, Seen
-from record.nouns.papers import Draft
-from record.source import code_of
-from record.typeset import Use, filled
-from search.limits import expected_seconds
-from search.policy import LATE_DEBUGS
-from search.replication import of_ablation
-from search.tree import view_of
-from stages.bench import Bench, note_time, numbered
-from stages.evidence.probing import look_at_ablations
-from stages.evidence.scoring import score_frozen
-from stages.paper.material import claims_of
-from stages.paper.reflection import revise
-from stages.paper.versions import best_of, drafted
-from stages.planned_ablations import sift
-from stages.settings import PLANNINGS, REVISIONS
-from stages.stage import Research
+from labwright.models import roles
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
+from labwright.models.roles.planning import MissingAblationsInputs
+from labwright.record.ablation import Ablation, MissingAblation
+from labwright.record.ablation_results import ablation_results, line_of
+from labwright.record.claims.clauses import clauses
+from labwright.record.claims.decisions import decisions
+from labwright.record.claims.means import winner
+from labwright.record.claims.printing import printed
+from labwright.record.events.searching import AblationsMissed, WorkDone
+from labwright.record.fold.state import RunState
+from labwright.record.folder import read_source
+from labwright.record.nouns.decisions import MISSING_ABLATIONS, Expand, Seen
+from labwright.record.nouns.papers import Draft
+from labwright.record.source import code_of
+from labwright.record.typeset import Use, filled
+from labwright.search.limits import expected_seconds
+from labwright.search.policy import LATE_DEBUGS
+from labwright.search.replication import of_ablation
+from labwright.search.tree import view_of
+from labwright.stages.bench import Bench, note_time, numbered
+from labwright.stages.evidence.probing import look_at_ablations
+from labwright.stages.evidence.scoring import score_frozen
+from labwright.stages.paper.material import claims_of
+from labwright.stages.paper.reflection import revise
+from labwright.stages.paper.versions import best_of, drafted
+from labwright.stages.planned_ablations import sift
+from labwright.stages.settings import PLANNINGS, REVISIONS
+from labwright.stages.stage import Research
 
 
 async def missing_ablations(bench: Bench) -> bool:

@@ -14,18 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.client import ModelClient
-from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
-from models.roles.planning import ABLATION_PLAN, AblationPlanInputs, RiskTested
-from record.ablation import Ablation, alike
-from record.estimands import main_arms
-from record.events.searching import AblationsPlanned, Decided
-from record.fold.state import RunState
-from record.nouns.data import DataPlan
-from search.tree import view_of
-from stages.bench import Bench
-from stages.briefs import node_brief, settings_of, summaries, unreported
-from stages.settings import PLANNINGS
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
+from labwright.models.roles.planning import ABLATION_PLAN, AblationPlanInputs, RiskTested
+from labwright.record.ablation import Ablation, alike
+from labwright.record.estimands import main_arms
+from labwright.record.events.searching import AblationsPlanned, Decided
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import DataPlan
+from labwright.search.tree import view_of
+from labwright.stages.bench import Bench
+from labwright.stages.briefs import node_brief, settings_of, summaries, unreported
+from labwright.stages.settings import PLANNINGS
 
 MOST_RISKS = 12
 """Risk factors that a prompt shows (`_idea.md`), and that a plan must answer."""

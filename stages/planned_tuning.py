@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from record.nouns.data import DataPlan
-from record.nouns.idea import GivenAnchor
-from record.nouns.tuning import Hyperparameter
-from record.tuning import cells_of_trial
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.idea import GivenAnchor
+from labwright.record.nouns.tuning import Hyperparameter
+from labwright.record.tuning import cells_of_trial
 
 MOST = {"trials": 200, "seconds": 30 * 24 * 3600}
 """Of the currency, what an arm may get at most: more is a slip of the planner's."""

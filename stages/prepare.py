@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from models.client import ModelClient
-from models.errors import ContextTooLong, ImagesRefused, ModelConfigError, ModelError
-from models.prices import in_words as price_in_words
-from models.roles.assessing import FEEDBACK, FeedbackInputs
-from models.roles.coding import CODE, CodeInputs, Study
-from models.roles.patching import ARM_PATCH
-from models.roles.planning import (
+from labwright.models.client import ModelClient
+from labwright.models.errors import ContextTooLong, ImagesRefused, ModelConfigError, ModelError
+from labwright.models.prices import in_words as price_in_words
+from labwright.models.roles.assessing import FEEDBACK, FeedbackInputs
+from labwright.models.roles.coding import CODE, CodeInputs, Study
+from labwright.models.roles.patching import ARM_PATCH
+from labwright.models.roles.planning import (
     PLAN,
     REPOSITORY_PLAN,
     AmendedPlan,
@@ -22,39 +22,39 @@ from models.roles.planning import (
     PlanningInputs,
     SubjectEntry,
 )
-from models.roles.protocol import ProtocolReviewInputs
-from models.roles.role import AnyRole
-from models.settings import SubjectSettings
-from record.claims.decisions import cluster_faults
-from record.errors import ExpectedFailure
-from record.estimands import hypothesis_faults
-from record.events.searching import Prepared
-from record.fold.state import RunState
-from record.folder import write_file
-from record.ladder import RUNGS
-from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, Needs, Scorer
-from record.nouns.idea import GivenAnchor, Idea
-from record.nouns.protocol import FindingAnswer, ProtocolFinding
-from record.nouns.tuning import Tuning
-from sandbox.data.splits import SHARES
-from sandbox.datasets import Bundled, Sources, catalogue, materialise
-from sandbox.errors import DatasetError
-from sandbox.formulas import can, declared, formula, formula_faults, keep, written
-from sandbox.hub import HubOffers
-from sandbox.metrics import METRICS
-from sandbox.packages.of_run import RunPackages
-from sandbox.scorers import describe_scorer, freeze, read_scorer
-from stages.bench import Bench, do_work
-from stages.briefs import GOALS
-from stages.digests import lines_of, read_context
-from stages.nodes.of_repository import check_repository
-from stages.paper.citations import check_library
-from stages.planned_tuning import tuning_faults
-from stages.prior_work import common_to, complaint_of, read_prior_work, unanswered, with_omissions
-from stages.protocol import estimands_of, reviewed
-from stages.repository.patches import by_words, patching, search_of, shown_of
-from stages.repository.planning import RepositoryStudy
-from stages.settings import AMENDS, PLANS
+from labwright.models.roles.protocol import ProtocolReviewInputs
+from labwright.models.roles.role import AnyRole
+from labwright.models.settings import SubjectSettings
+from labwright.record.claims.decisions import cluster_faults
+from labwright.record.errors import ExpectedFailure
+from labwright.record.estimands import hypothesis_faults
+from labwright.record.events.searching import Prepared
+from labwright.record.fold.state import RunState
+from labwright.record.folder import write_file
+from labwright.record.ladder import RUNGS
+from labwright.record.nouns.data import DataPlan, DatasetFacts, MetricSpec, Needs, Scorer
+from labwright.record.nouns.idea import GivenAnchor, Idea
+from labwright.record.nouns.protocol import FindingAnswer, ProtocolFinding
+from labwright.record.nouns.tuning import Tuning
+from labwright.sandbox.data.splits import SHARES
+from labwright.sandbox.datasets import Bundled, Sources, catalogue, materialise
+from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.formulas import can, declared, formula, formula_faults, keep, written
+from labwright.sandbox.hub import HubOffers
+from labwright.sandbox.metrics import METRICS
+from labwright.sandbox.packages.of_run import RunPackages
+from labwright.sandbox.scorers import describe_scorer, freeze, read_scorer
+from labwright.stages.bench import Bench, do_work
+from labwright.stages.briefs import GOALS
+from labwright.stages.digests import lines_of, read_context
+from labwright.stages.nodes.of_repository import check_repository
+from labwright.stages.paper.citations import check_library
+from labwright.stages.planned_tuning import tuning_faults
+from labwright.stages.prior_work import common_to, complaint_of, read_prior_work, unanswered, with_omissions
+from labwright.stages.protocol import estimands_of, reviewed
+from labwright.stages.repository.patches import by_words, patching, search_of, shown_of
+from labwright.stages.repository.planning import RepositoryStudy
+from labwright.stages.settings import AMENDS, PLANS
 
 UNREADABLE = "the answer before could not be read as a data plan: answer with all its fields, and nothing else"
 

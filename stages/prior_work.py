@@ -15,20 +15,20 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 
-from literature import SourceError
-from literature.lookup import Literature
-from literature.works import Work, arxiv_of
-from models.client import ModelClient
-from models.roles.protocol import PRIOR_SEARCH, PRIOR_WORK, PriorSearchInputs, PriorWorkInputs
-from record.events.papers import PriorWorkRead
-from record.folder import RunFolder
-from record.nouns.data import DataPlan
-from record.nouns.idea import Idea
-from record.nouns.prior import Omitted, PriorPaper, PriorRow, alike, named_in, rows_of
-from review.judge.quotes import stands_in
-from stages.bench import Bench
-from stages.documents import LIST, Copied, copies_in, read, store
-from stages.settings import PRIOR_PAPERS
+from labwright.literature import SourceError
+from labwright.literature.lookup import Literature
+from labwright.literature.works import Work, arxiv_of
+from labwright.models.client import ModelClient
+from labwright.models.roles.protocol import PRIOR_SEARCH, PRIOR_WORK, PriorSearchInputs, PriorWorkInputs
+from labwright.record.events.papers import PriorWorkRead
+from labwright.record.folder import RunFolder
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.prior import Omitted, PriorPaper, PriorRow, alike, named_in, rows_of
+from labwright.review.judge.quotes import stands_in
+from labwright.stages.bench import Bench
+from labwright.stages.documents import LIST, Copied, copies_in, read, store
+from labwright.stages.settings import PRIOR_PAPERS
 
 QUERIES = 3
 RESULTS = 8

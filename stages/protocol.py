@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from models.client import ModelClient
-from models.roles.protocol import PROTOCOL_REVIEW, ProtocolReviewInputs
-from record.estimands import EstimandError, described
-from record.events.searching import Amended, ProtocolReviewed
-from record.nouns.data import DataPlan
-from record.nouns.protocol import FindingAnswer, ProtocolFinding, ReviewedFinding
-from stages.bench import Bench
+from labwright.models.client import ModelClient
+from labwright.models.roles.protocol import PROTOCOL_REVIEW, ProtocolReviewInputs
+from labwright.record.estimands import EstimandError, described
+from labwright.record.events.searching import Amended, ProtocolReviewed
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.protocol import FindingAnswer, ProtocolFinding, ReviewedFinding
+from labwright.stages.bench import Bench
 
 Amend = Callable[[DataPlan, tuple[ProtocolFinding, ...]], Awaitable[tuple[DataPlan | None, tuple[FindingAnswer, ...]]]]
 """A plan with the answers to findings; None where no usable one came."""

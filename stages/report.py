@@ -9,23 +9,30 @@ from collections import Counter
 from dataclasses import replace
 from statistics import fmean
 
-from models.client import ModelClient
-from models.errors import BudgetSpent
-from models.roles.assessing import SUMMARY, Candidate, Selection, StageReport, SummaryInputs
-from record.claims.decisions import decide, run_of
-from record.claims.differences import differences
-from record.claims.means import Claim, ablations, ignores_seed, replicates_of, trusted_replicates, validation_claims
-from record.events.searching import Summarised
-from record.fold.state import RunState
-from record.nouns.decisions import Seen
-from record.nouns.nodes import SEARCH_KINDS, StageName, StageSummary
-from search.replication import as_left
-from search.score import coverage, diverged, gain, measured
-from search.tree import View, unmarked, view_of
-from stages.bench import Bench
-from stages.briefs import node_line, settings_of, statistic
-from stages.summaries import branch, failures
-from stages.tables import tables_of_means
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent
+from labwright.models.roles.assessing import SUMMARY, Candidate, Selection, StageReport, SummaryInputs
+from labwright.record.claims.decisions import decide, run_of
+from labwright.record.claims.differences import differences
+from labwright.record.claims.means import (
+    Claim,
+    ablations,
+    ignores_seed,
+    replicates_of,
+    trusted_replicates,
+    validation_claims,
+)
+from labwright.record.events.searching import Summarised
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.decisions import Seen
+from labwright.record.nouns.nodes import SEARCH_KINDS, StageName, StageSummary
+from labwright.search.replication import as_left
+from labwright.search.score import coverage, diverged, gain, measured
+from labwright.search.tree import View, unmarked, view_of
+from labwright.stages.bench import Bench
+from labwright.stages.briefs import node_line, settings_of, statistic
+from labwright.stages.summaries import branch, failures
+from labwright.stages.tables import tables_of_means
 
 FEWEST = 3
 """Replicates below which an interval is not shown: with two, its half-width is nine standard deviations."""

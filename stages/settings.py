@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from record.nouns.frozen import Frozen
+from labwright.record.nouns.frozen import Frozen
 
 PLANS = 3
 """How often a data plan that names what does not exist is shown its faults."""

@@ -6,19 +6,37 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from models import roles
-from models.budget import most_of_call
-from models.roles.influence import MOST_CALLS
-from models.roles.role import AnyRole
-from models.roles.writing import MOST_SECTIONS
-from models.settings import ModelSettings
-from record.nouns.decisions import ABLATION_PLAN, MISSING_ABLATIONS, Action, Compare, Expand, Spending, Work, summary_of
-from record.nouns.nodes import STAGES
-from review.honesty.probe import TASK
-from search.settings import RETRY_FACTOR, SearchSettings
-from stages.digests import CONTEXT
-from stages.digests import ROUNDS as DIGESTS
-from stages.settings import AMENDS, OUTLINES, PLANNINGS, PLANS, PRIOR_PAPERS, REVIEWS, REVISIONS, PaperSettings
+from labwright.models import roles
+from labwright.models.budget import most_of_call
+from labwright.models.roles.influence import MOST_CALLS
+from labwright.models.roles.role import AnyRole
+from labwright.models.roles.writing import MOST_SECTIONS
+from labwright.models.settings import ModelSettings
+from labwright.record.nouns.decisions import (
+    ABLATION_PLAN,
+    MISSING_ABLATIONS,
+    Action,
+    Compare,
+    Expand,
+    Spending,
+    Work,
+    summary_of,
+)
+from labwright.record.nouns.nodes import STAGES
+from labwright.review.honesty.probe import TASK
+from labwright.search.settings import RETRY_FACTOR, SearchSettings
+from labwright.stages.digests import CONTEXT
+from labwright.stages.digests import ROUNDS as DIGESTS
+from labwright.stages.settings import (
+    AMENDS,
+    OUTLINES,
+    PLANNINGS,
+    PLANS,
+    PRIOR_PAPERS,
+    REVIEWS,
+    REVISIONS,
+    PaperSettings,
+)
 
 
 def look_task(number: int) -> str:

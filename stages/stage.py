@@ -5,25 +5,25 @@ Where a person marks the best of a settled stage as suspect, the stage settles a
 
 from __future__ import annotations
 
-from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
-from models.roles.assessing import COMPARE, CompareInputs, Preference
-from record.claims.means import winner
-from record.events.searching import Compared, Decided, Settled, WorkDone
-from record.keeping import collect
-from record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, summary_of
-from record.nouns.nodes import SEARCH_KINDS, STAGES, Node, StageName
-from record.source import difference
-from search.limits import Limits, Refusal, Room, too_late
-from search.policy import MissingAblations, Owed, policy_of
-from search.replication import lock_of, unsettled
-from search.scheduler import Freed, Scheduler
-from search.settings import STAGE_SHARE
-from search.tree import View
-from stages.bench import Bench, do_work, note_time
-from stages.briefs import node_brief, seen_by
-from stages.nodes.node import expand
-from stages.planned_ablations import plan_ablations
-from stages.report import reasons_for, summarise, whole_stage
+from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
+from labwright.models.roles.assessing import COMPARE, CompareInputs, Preference
+from labwright.record.claims.means import winner
+from labwright.record.events.searching import Compared, Decided, Settled, WorkDone
+from labwright.record.keeping import collect
+from labwright.record.nouns.decisions import ABLATION_PLAN, Action, Compare, Expand, summary_of
+from labwright.record.nouns.nodes import SEARCH_KINDS, STAGES, Node, StageName
+from labwright.record.source import difference
+from labwright.search.limits import Limits, Refusal, Room, too_late
+from labwright.search.policy import MissingAblations, Owed, policy_of
+from labwright.search.replication import lock_of, unsettled
+from labwright.search.scheduler import Freed, Scheduler
+from labwright.search.settings import STAGE_SHARE
+from labwright.search.tree import View
+from labwright.stages.bench import Bench, do_work, note_time
+from labwright.stages.briefs import node_brief, seen_by
+from labwright.stages.nodes.node import expand
+from labwright.stages.planned_ablations import plan_ablations
+from labwright.stages.report import reasons_for, summarise, whole_stage
 
 
 class NothingWorkedError(Exception):

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-from models.cutting import oneline
-from models.roles.coding import NodeLine, OmittedNodes
-from record.fold.state import RunState
-from record.nouns.data import DataPlan
-from record.nouns.decisions import Expand
-from record.nouns.nodes import SEARCH_KINDS, BranchStep, ErrorClass, Node
-from search.score import coverage, gain, measured
-from search.tree import View
+from labwright.models.cutting import oneline
+from labwright.models.roles.coding import NodeLine, OmittedNodes
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.nodes import SEARCH_KINDS, BranchStep, ErrorClass, Node
+from labwright.search.score import coverage, gain, measured
+from labwright.search.tree import View
 
 BEST = 4
 """Lines for the nodes that measured best."""

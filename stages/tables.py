@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from models.roles.assessing import Statistic
-from models.roles.coding import Across, Tables
-from record.nouns.data import DataPlan, arm_of, level_of
-from record.nouns.nodes import Node
-from record.rounding import minus
+from labwright.models.roles.assessing import Statistic
+from labwright.models.roles.coding import Across, Tables
+from labwright.record.nouns.data import DataPlan, arm_of, level_of
+from labwright.record.nouns.nodes import Node
+from labwright.record.rounding import minus
 
 Quantity = tuple[str, str, str]
 """(dataset, condition, metric)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from record.nouns.hypotheses import Effect, Hypothesis, Rival
+from labwright.record.nouns.hypotheses import Effect, Hypothesis, Rival
 
 
 def claimed(

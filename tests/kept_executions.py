@@ -20,10 +20,10 @@ from typing import Any
 
 import pytest
 
-from sandbox.collecting import CUT
-from sandbox.execution import Execution, Script
-from sandbox.places import KernelPlace
-from sandbox.running import Runner
+from labwright.sandbox.collecting import CUT
+from labwright.sandbox.execution import Execution, Script
+from labwright.sandbox.places import KernelPlace
+from labwright.sandbox.running import Runner
 
 VARIABLE = "KEPT_EXECUTIONS"
 """Names the folder in the environment."""

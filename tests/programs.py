@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from models.roles.coding import Program
-from record.edits import File
+from labwright.models.roles.coding import Program
+from labwright.record.edits import File
 
 
 def files(experiment: str, plots: str = "", **others: str) -> tuple[File, ...]:

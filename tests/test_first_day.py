@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import main
-from record.reading import is_run
-from sandbox.isolation.probe import probed
+from labwright.agent.cli import main
+from labwright.record.reading import is_run
+from labwright.sandbox.isolation.probe import probed
 from tests.repositories import repository
 
 ROOT = Path(__file__).parents[1]
@@ -86,7 +86,7 @@ def test_what_the_page_of_troubles_quotes_is_really_said() -> None:
 
 
 def _scientist(words: list[str], place: Path) -> str:
-    done = subprocess.run([sys.executable, "-m", "agent.cli", *words], cwd=place, capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-m", "labwright", *words], cwd=place, capture_output=True, text=True,
                           timeout=180, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

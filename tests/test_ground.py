@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agent.settings import Settings, compose
-from models.settings import RoleModel
-from record.nouns.idea import read_idea
+from labwright.agent.settings import Settings, compose
+from labwright.models.settings import RoleModel
+from labwright.record.nouns.idea import read_idea
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("agent", "evals", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector")
@@ -49,7 +49,7 @@ def _requirements() -> list[str]:
     """Those of all extras too; an extra that names another one of ours adds none."""
     project = PROJECT["project"]
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
-    return [one for group in groups for one in group if not one.startswith("scientist[")]
+    return [one for group in groups for one in group if not one.startswith("labwright[")]
 
 
 def test_torch_is_pinned_exactly_and_alike() -> None:
@@ -70,12 +70,14 @@ def test_a_regular_install_has_code_prompts_and_templates(tmp_path: Path) -> Non
     names = zipfile.ZipFile(built).namelist()
     shipped = {name for name in names if ".dist-info/" not in name}
     for path in _files_to_ship():
-        assert path in shipped, f"{path} is missing from the wheel"
-    assert {name.split("/")[0] for name in shipped} == {*ROOMS, "templates_latex"}
+        assert f"labwright/{path}" in shipped, f"{path} is missing from the wheel"
+    assert {"/".join(name.split("/")[1:2]) for name in shipped if name.startswith("labwright/")} == {
+        *ROOMS, "templates_latex", "__init__.py", "__main__.py"}
+    assert all(name.startswith("labwright/") for name in shipped)
     assert not [name for name in shipped if "__pycache__" in name]
     site = tmp_path / "site"
     zipfile.ZipFile(built).extractall(site)
-    code = "import stages.paper.template as t; print(t.__file__); print(t.load('workshop').folder)"
+    code = "import labwright.stages.paper.template as t; print(t.__file__); print(t.load('workshop').folder)"
     found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(site)},
                            capture_output=True, text=True, timeout=60, check=True)
     assert all(line.startswith(str(site)) for line in found.stdout.split())
@@ -88,6 +90,7 @@ def _wheel(place: Path) -> Path:
     ignore = shutil.ignore_patterns("__pycache__")
     for name in (*ROOMS, "templates_latex"):
         shutil.copytree(ROOT / name, copy / name, ignore=ignore)
+    shutil.copytree(ROOT / "src", copy / "src", ignore=ignore, symlinks=True)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy / name)
     code = "from setuptools import build_meta; build_meta.build_wheel('..')"

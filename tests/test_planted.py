@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from benchmarks.planted import FIGURE_SETS, FOLDER, SETS, programs, scripts
-from review.figures import Kind
+from labwright.review.figures import Kind
 
 KINDS = {"tuned": 29, "blind": 22, "blind2": 43, "blind3": 40}
 

@@ -15,14 +15,14 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from agent.cli import main
-from models.replay import open_replay
-from record.claims.decisions import decisions
-from record.fold.state import RunState
-from record.folder import sha256
-from record.nouns.nodes import STAGES
-from record.prompts import prompt_of
-from record.reading import read_state
+from labwright.agent.cli import main
+from labwright.models.replay import open_replay
+from labwright.record.claims.decisions import decisions
+from labwright.record.fold.state import RunState
+from labwright.record.folder import sha256
+from labwright.record.nouns.nodes import STAGES
+from labwright.record.prompts import prompt_of
+from labwright.record.reading import read_state
 from tests.inspector.web import serving
 
 pytestmark = pytest.mark.slow
@@ -164,7 +164,7 @@ def test_it_opens_from_a_folder_that_cannot_be_written_to(tmp_path: Path) -> Non
                  str(tmp_path), "--setenv", "TMPDIR", str(tmp_path), "--setenv", "HOME", str(tmp_path)]
     if not shutil.which("bwrap") or subprocess.run([*read_only, "true"], capture_output=True, timeout=30).returncode:
         read_only = []  # then at least nothing may have changed
-    code = ("import sys; from agent.cli import main; "
+    code = ("import sys; from labwright.agent.cli import main; "
             "sys.exit(max(main([word, sys.argv[1]]) for word in ('audit', 'resume')))")
     done = subprocess.run([*read_only, sys.executable, "-c", code, str(RUN)], cwd=ROOT, capture_output=True,
                           text=True, timeout=120)

@@ -8,7 +8,7 @@ import sys
 def main(arguments: list[str] | None = None) -> int:
     """The exit code of a command line; every error is one line on stderr, Ctrl-C while the program loads too."""
     try:
-        from agent.cli.program import run_program  # takes most of a second
+        from labwright.agent.cli.program import run_program  # takes most of a second
 
         return run_program(arguments)
     except KeyboardInterrupt:

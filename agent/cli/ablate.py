@@ -12,24 +12,24 @@ from typing import cast
 
 from rich.text import Text
 
-from agent.ablation import LOG, Order
-from agent.ablation import ablate as work
-from agent.cli.checks import runs_folder_removed_if_refused
-from agent.cli.commands import Ablate
-from agent.cli.edge import DONE, FINDINGS, INTERRUPTED, say, traceback_saved
-from agent.cli.execute import wall_clock
-from agent.cli.shown import line, show
-from agent.settings import compose
-from inspector.describe import describe
-from record.errors import WrongUse
-from record.fold.apply import fold
-from record.fold.facts import CodeState
-from record.reading import RecordError, read_events
-from sandbox.metrics import METRICS
-from sandbox.repository.metric import PREDICTIONS
-from sandbox.repository.settings import pairs, places
-from stages.repository.effects import UNRANKED
-from stages.repository.reporting import REPORT, as_json
+from labwright.agent.ablation import LOG, Order
+from labwright.agent.ablation import ablate as work
+from labwright.agent.cli.checks import runs_folder_removed_if_refused
+from labwright.agent.cli.commands import Ablate
+from labwright.agent.cli.edge import DONE, FINDINGS, INTERRUPTED, say, traceback_saved
+from labwright.agent.cli.execute import wall_clock
+from labwright.agent.cli.shown import line, show
+from labwright.agent.settings import compose
+from labwright.inspector.describe import describe
+from labwright.record.errors import WrongUse
+from labwright.record.fold.apply import fold
+from labwright.record.fold.facts import CodeState
+from labwright.record.reading import RecordError, read_events
+from labwright.sandbox.metrics import METRICS
+from labwright.sandbox.repository.metric import PREDICTIONS
+from labwright.sandbox.repository.settings import pairs, places
+from labwright.stages.repository.effects import UNRANKED
+from labwright.stages.repository.reporting import REPORT, as_json
 
 
 def ablate(asked: Ablate) -> int:

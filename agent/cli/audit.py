@@ -14,17 +14,17 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from agent.audit import AuditReport
-from agent.audit import audit as audit_run
-from agent.cli.edge import DONE, FINDINGS
-from agent.cli.paper_commands import Audit
-from agent.cli.shown import answer, line, table
-from agent.cli.status import events_of
-from record.errors import WrongUse
-from review.evidence.tex import TexError
-from review.foreign import ForeignAudit, audit_paper
-from review.foreign.provenance import provenance_lines
-from review.foreign.verdicts import Verdict
+from labwright.agent.audit import AuditReport
+from labwright.agent.audit import audit as audit_run
+from labwright.agent.cli.edge import DONE, FINDINGS
+from labwright.agent.cli.paper_commands import Audit
+from labwright.agent.cli.shown import answer, line, table
+from labwright.agent.cli.status import events_of
+from labwright.record.errors import WrongUse
+from labwright.review.evidence.tex import TexError
+from labwright.review.foreign import ForeignAudit, audit_paper
+from labwright.review.foreign.provenance import provenance_lines
+from labwright.review.foreign.verdicts import Verdict
 
 STYLES = {"found": "green", "derivable": "green", "ambiguous": "yellow", "unsupported": "red"}
 GRADES = {"measured": "green", "reported": "yellow", "neither": "red"}

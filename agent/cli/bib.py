@@ -9,17 +9,17 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from agent.cli.checks import check_papers
-from agent.cli.edge import DONE, FINDINGS, check_output
-from agent.cli.paper_commands import BibCheck
-from agent.cli.shown import answer, line, table
-from agent.settings import compose, credentials
-from literature.library import as_bibtex, read_own
-from literature.lookup import Library, open_literature
-from literature.papers import read_papers
-from record.errors import WrongUse
-from record.folder import write_file
-from record.nouns.frozen import Frozen
+from labwright.agent.cli.checks import check_papers
+from labwright.agent.cli.edge import DONE, FINDINGS, check_output
+from labwright.agent.cli.paper_commands import BibCheck
+from labwright.agent.cli.shown import answer, line, table
+from labwright.agent.settings import compose, credentials
+from labwright.literature.library import as_bibtex, read_own
+from labwright.literature.lookup import Library, open_literature
+from labwright.literature.papers import read_papers
+from labwright.record.errors import WrongUse
+from labwright.record.folder import write_file
+from labwright.record.nouns.frozen import Frozen
 
 
 class Line(Frozen):

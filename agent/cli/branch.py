@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from agent.branch import Addition, make, origin_of
-from agent.budget import check_priced
-from agent.cli.checks import (
+from labwright.agent.branch import Addition, make, origin_of
+from labwright.agent.budget import check_priced
+from labwright.agent.cli.checks import (
     check_isolation,
     check_name,
     check_places,
@@ -15,19 +15,19 @@ from agent.cli.checks import (
     default_name,
     runs_folder_removed_if_refused,
 )
-from agent.cli.commands import Branch
-from agent.cli.edge import say
-from agent.cli.run import show_while
-from agent.cli.status import events_of
-from agent.run import resume
-from agent.settings import override
-from models.failover import open_backend
-from record import control
-from record.branching import PointError
-from record.errors import WrongUse
-from record.events.running import Commanded
-from record.reading import RecordError
-from stages.nodes.human import read_code
+from labwright.agent.cli.commands import Branch
+from labwright.agent.cli.edge import say
+from labwright.agent.cli.run import show_while
+from labwright.agent.cli.status import events_of
+from labwright.agent.run import resume
+from labwright.agent.settings import override
+from labwright.models.failover import open_backend
+from labwright.record import control
+from labwright.record.branching import PointError
+from labwright.record.errors import WrongUse
+from labwright.record.events.running import Commanded
+from labwright.record.reading import RecordError
+from labwright.stages.nodes.human import read_code
 
 FIXED = {
     "data": "the data of a run are fixed when it begins: start another one with 'scientist run'",

@@ -11,17 +11,17 @@ from pydantic import Field
 from rich.table import Table
 from rich.text import Text
 
-from agent import campaign as work
-from agent.campaign import QUEUE, STOP, Found, Runs, add, begin, files_in, ideas_in, keep_settings, slug
-from agent.cli.checks import check_parts, check_places, check_space, check_writable, places_of, ready_packages
-from agent.cli.commands import Campaign, QueueAdd, QueueList
-from agent.cli.edge import DONE, FAILED, INTERRUPTED
-from agent.cli.ideate import MOST_IDEAS, topic_in
-from agent.cli.shown import answer, line, show, table
-from agent.code import check_code
-from agent.settings import Settings, compose
-from inspector.text import dollars, duration, short
-from record.campaign import (
+from labwright.agent import campaign as work
+from labwright.agent.campaign import QUEUE, STOP, Found, Runs, add, begin, files_in, ideas_in, keep_settings, slug
+from labwright.agent.cli.checks import check_parts, check_places, check_space, check_writable, places_of, ready_packages
+from labwright.agent.cli.commands import Campaign, QueueAdd, QueueList
+from labwright.agent.cli.edge import DONE, FAILED, INTERRUPTED
+from labwright.agent.cli.ideate import MOST_IDEAS, topic_in
+from labwright.agent.cli.shown import answer, line, show, table
+from labwright.agent.code import check_code
+from labwright.agent.settings import Settings, compose
+from labwright.inspector.text import dollars, duration, short
+from labwright.record.campaign import (
     RUNS,
     CampaignEnded,
     CampaignEvent,
@@ -39,15 +39,15 @@ from record.campaign import (
     is_campaign,
     read_campaign,
 )
-from record.claims.decisions import decided_together
-from record.errors import WrongUse
-from record.fold.facts import RoleUsage
-from record.fold.state import RunState
-from record.folder import write_file
-from record.lock import RunLockedError, hold, holder
-from record.nouns.frozen import Frozen
-from record.nouns.hypotheses import Decision
-from record.reading import RecordError, is_run, read_state
+from labwright.record.claims.decisions import decided_together
+from labwright.record.errors import WrongUse
+from labwright.record.fold.facts import RoleUsage
+from labwright.record.fold.state import RunState
+from labwright.record.folder import write_file
+from labwright.record.lock import RunLockedError, hold, holder
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.hypotheses import Decision
+from labwright.record.reading import RecordError, is_run, read_state
 
 
 class Verdict(Frozen):

@@ -15,28 +15,28 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from agent.budget import check_budget
-from agent.cli.edge import say
-from agent.data import check_unchanged, survey
-from agent.settings import Settings
-from literature.library import read_own
-from models.failover import open_backend
-from record.errors import WrongUse
-from record.folder import free_gb
-from record.nouns.idea import Idea
-from review.evidence.tex import TexMissing
-from sandbox.errors import ExecutorError
-from sandbox.gpu_leases import open_leases
-from sandbox.gpus import cuda_visible_devices
-from sandbox.isolation.bubblewrap import check_readable
-from sandbox.isolation.interpreter import check_interpreter
-from sandbox.isolation.probe import isolation_of
-from sandbox.packages.of_run import RunPackages
-from sandbox.packages.store import provide
-from sandbox.settings import SandboxSettings
-from stages.documents import check as check_documents
-from stages.paper.sample import try_out
-from stages.paper.template import load, names
+from labwright.agent.budget import check_budget
+from labwright.agent.cli.edge import say
+from labwright.agent.data import check_unchanged, survey
+from labwright.agent.settings import Settings
+from labwright.literature.library import read_own
+from labwright.models.failover import open_backend
+from labwright.record.errors import WrongUse
+from labwright.record.folder import free_gb
+from labwright.record.nouns.idea import Idea
+from labwright.review.evidence.tex import TexMissing
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.gpu_leases import open_leases
+from labwright.sandbox.gpus import cuda_visible_devices
+from labwright.sandbox.isolation.bubblewrap import check_readable
+from labwright.sandbox.isolation.interpreter import check_interpreter
+from labwright.sandbox.isolation.probe import isolation_of
+from labwright.sandbox.packages.of_run import RunPackages
+from labwright.sandbox.packages.store import provide
+from labwright.sandbox.settings import SandboxSettings
+from labwright.stages.documents import check as check_documents
+from labwright.stages.paper.sample import try_out
+from labwright.stages.paper.template import load, names
 
 LONGEST_NAME = 80
 
@@ -94,7 +94,7 @@ def places_of(settings: Settings) -> int | None:
     """
     if settings.sandbox.executor == "local":
         return open_leases(settings.sandbox, cuda_visible_devices()).capacity
-    from sandbox.cluster.machines import machines_of, unlike  # what a run on one machine does without
+    from labwright.sandbox.cluster.machines import machines_of, unlike  # what a run on one machine does without
 
     machines = machines_of(settings.sandbox)
     fit = sum(one.places for one in machines)

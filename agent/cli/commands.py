@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from agent.cli.options import CODE, MODEL, RUN, AsJson, Command, Config, RunPath, Track
+from labwright.agent.cli.options import CODE, MODEL, RUN, AsJson, Command, Config, RunPath, Track
 
 EXIT_CODES = """
 Exit codes: 0 done and released; 1 unexpected failure; 2 wrong use or configuration; 3 stopped by budget or time with a

@@ -5,19 +5,19 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from agent.cli.commands import Amend, Kill, Mark, Note, Pause, Stop
-from agent.cli.edge import DONE
-from agent.cli.status import events_of, state_of
-from agent.plans import read_plan
-from inspector.follow import process_on
-from inspector.text import plain, short
-from inspector.tree import node_limit
-from record.campaign import is_campaign
-from record.control import refused, send, user
-from record.errors import WrongUse
-from record.events.running import Commanded
-from record.fold.state import RunState
-from record.nouns.nodes import SEARCH_KINDS, STAGES
+from labwright.agent.cli.commands import Amend, Kill, Mark, Note, Pause, Stop
+from labwright.agent.cli.edge import DONE
+from labwright.agent.cli.status import events_of, state_of
+from labwright.agent.plans import read_plan
+from labwright.inspector.follow import process_on
+from labwright.inspector.text import plain, short
+from labwright.inspector.tree import node_limit
+from labwright.record.campaign import is_campaign
+from labwright.record.control import refused, send, user
+from labwright.record.errors import WrongUse
+from labwright.record.events.running import Commanded
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.nodes import SEARCH_KINDS, STAGES
 
 WAIT = 2.0
 """Seconds that a command waits for the run to take it."""
@@ -27,7 +27,7 @@ POLL = 0.05
 def steer(asked: Stop | Pause | Kill | Mark | Note | Amend) -> int:
     match asked:
         case Stop() if is_campaign(asked.run):
-            from agent.cli import campaign  # what makes runs, which no other command here needs
+            from labwright.agent.cli import campaign  # what makes runs, which no other command here needs
 
             return campaign.stop(asked.run)
         case Stop():

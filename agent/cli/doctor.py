@@ -11,15 +11,15 @@ from random import Random
 
 from rich.text import Text
 
-from agent.cli.checks import existing
-from agent.cli.commands import Doctor
-from agent.cli.edge import DONE, FINDINGS
-from agent.cli.shown import show
-from agent.doctor import Finding, broken, gpu, machine, model
-from agent.settings import Settings, compose
-from inspector.text import plain
-from record.errors import WrongUse
-from record.folder import write_file
+from labwright.agent.cli.checks import existing
+from labwright.agent.cli.commands import Doctor
+from labwright.agent.cli.edge import DONE, FINDINGS
+from labwright.agent.cli.shown import show
+from labwright.agent.doctor import Finding, broken, gpu, machine, model
+from labwright.agent.settings import Settings, compose
+from labwright.inspector.text import plain
+from labwright.record.errors import WrongUse
+from labwright.record.folder import write_file
 
 OUTCOMES = {"passed": "green", "skipped": "yellow", "failed": "red"}
 COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}

@@ -15,37 +15,37 @@ from pathlib import Path
 
 from rich.text import Text
 
-from agent.budget import open_model
-from agent.cli.edge import DONE, FAILED, WRONG_USE, check_output, say
-from agent.cli.shown import answer, line, show
-from agent.code import copied, under_study
-from agent.data import sources_of
-from agent.environment import rate_of
-from agent.forecast import Amount, Forecast, forecast
-from agent.plans import plan_text
-from agent.settings import Settings, override
-from inspector.text import count, dollars, duration
-from models.errors import ModelUnavailable
-from models.roles.planning import PLAN, REPOSITORY_PLAN
-from record.errors import WrongUse
-from record.estimands import described
-from record.events.papers import PriorWorkRead
-from record.events.running import Started
-from record.events.searching import ProtocolReviewed
-from record.fold.state import RunState
-from record.folder import RunFolder, write_file
-from record.log import MemoryLog
-from record.nouns.data import DataPlan, DatasetFacts, OnHub
-from record.nouns.frozen import Frozen
-from record.nouns.idea import Idea
-from record.nouns.packages import Installed
-from sandbox.executor import LocalExecutor
-from sandbox.hub import HubOffers
-from sandbox.packages.of_run import RunPackages
-from sandbox.scorers import scorers_of
-from stages.bench import Bench
-from stages.documents import keep
-from stages.prepare import PlanError, planned
+from labwright.agent.budget import open_model
+from labwright.agent.cli.edge import DONE, FAILED, WRONG_USE, check_output, say
+from labwright.agent.cli.shown import answer, line, show
+from labwright.agent.code import copied, under_study
+from labwright.agent.data import sources_of
+from labwright.agent.environment import rate_of
+from labwright.agent.forecast import Amount, Forecast, forecast
+from labwright.agent.plans import plan_text
+from labwright.agent.settings import Settings, override
+from labwright.inspector.text import count, dollars, duration
+from labwright.models.errors import ModelUnavailable
+from labwright.models.roles.planning import PLAN, REPOSITORY_PLAN
+from labwright.record.errors import WrongUse
+from labwright.record.estimands import described
+from labwright.record.events.papers import PriorWorkRead
+from labwright.record.events.running import Started
+from labwright.record.events.searching import ProtocolReviewed
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, write_file
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.data import DataPlan, DatasetFacts, OnHub
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.packages import Installed
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.hub import HubOffers
+from labwright.sandbox.packages.of_run import RunPackages
+from labwright.sandbox.scorers import scorers_of
+from labwright.stages.bench import Bench
+from labwright.stages.documents import keep
+from labwright.stages.prepare import PlanError, planned
 
 MOST_NAMED = 12
 
@@ -127,7 +127,7 @@ async def _prepared(idea: Idea, settings: Settings, folder: RunFolder, plan: Dat
         keep(settings.context, folder.context)
     log = MemoryLog()
     log.append(Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
-                       version=version("scientist"), model=settings.models.called, plan=plan,
+                       version=version("labwright"), model=settings.models.called, plan=plan,
                        rate=rate_of(settings.sandbox, at_once=settings.search.num_workers)))
     executor = LocalExecutor(1, folder.views, labels=folder.labels, settings=settings.sandbox, cache=folder.cache)
     try:

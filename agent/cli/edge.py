@@ -15,9 +15,9 @@ from typing import Any, TextIO, cast
 
 from typer.exceptions import TyperException
 
-from inspector.text import plain
-from record.errors import ExpectedFailure, WrongUse
-from record.reading import is_run
+from labwright.inspector.text import plain
+from labwright.record.errors import ExpectedFailure, WrongUse
+from labwright.record.reading import is_run
 
 DONE, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, FINDINGS, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 

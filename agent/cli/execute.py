@@ -14,21 +14,21 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from agent.budget import check_subjects, subjects_of
-from agent.cli.checks import check_isolation
-from agent.cli.commands import Execute
-from agent.cli.edge import DONE, FAILED, say
-from agent.cli.shown import answer, line, table
-from agent.data import sources_of, survey, targets
-from agent.settings import compose
-from agent.settings import seconds as seconds_of
-from inspector.text import duration, plain
-from record.errors import WrongUse
-from record.nouns.cells import Cell
-from record.nouns.frozen import Scalar
-from sandbox.isolation.probe import describe_isolation
-from sandbox.job import Outcome
-from sandbox.single_file import run_file
+from labwright.agent.budget import check_subjects, subjects_of
+from labwright.agent.cli.checks import check_isolation
+from labwright.agent.cli.commands import Execute
+from labwright.agent.cli.edge import DONE, FAILED, say
+from labwright.agent.cli.shown import answer, line, table
+from labwright.agent.data import sources_of, survey, targets
+from labwright.agent.settings import compose
+from labwright.agent.settings import seconds as seconds_of
+from labwright.inspector.text import duration, plain
+from labwright.record.errors import WrongUse
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.frozen import Scalar
+from labwright.sandbox.isolation.probe import describe_isolation
+from labwright.sandbox.job import Outcome
+from labwright.sandbox.single_file import run_file
 
 _CELL = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(@[A-Za-z0-9][A-Za-z0-9_.-]*)?")
 """As plans name arms and levels."""

@@ -15,20 +15,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
-from agent.cli.commands import Export
-from agent.cli.edge import DONE, check_output, say, until_reader_gone
-from agent.cli.status import state_of
-from agent.keys import NAMES
-from inspector.export.archive import event_lines, pack
-from inspector.export.html_file import page_of
-from inspector.text import plain
-from inspector.tracking.logged import record_of
-from inspector.tree import tree_of
-from models.replay import exchange_of, written
-from record.errors import WrongUse
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.reading import events_in, read_rows
+from labwright.agent.cli.commands import Export
+from labwright.agent.cli.edge import DONE, check_output, say, until_reader_gone
+from labwright.agent.cli.status import state_of
+from labwright.agent.keys import NAMES
+from labwright.inspector.export.archive import event_lines, pack
+from labwright.inspector.export.html_file import page_of
+from labwright.inspector.text import plain
+from labwright.inspector.tracking.logged import record_of
+from labwright.inspector.tree import tree_of
+from labwright.models.replay import exchange_of, written
+from labwright.record.errors import WrongUse
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.reading import events_in, read_rows
 
 SHORTEST = 16
 """Characters of a key, at least, for which its value is searched in what is exported; shorter ones are placeholders."""
@@ -58,12 +58,12 @@ def export(asked: Export) -> int:
             _told(asked.zip, f", {packed.files} files")
         # each tracker is an extra that need not be installed
         if asked.mlflow is not None:
-            from inspector.tracking.mlflow import to_mlflow
+            from labwright.inspector.tracking.mlflow import to_mlflow
 
             place = to_mlflow(record_of(folder), asked.mlflow, force=asked.force)
             print(f"MLflow: {len(state.nodes)} nodes in {plain(place)}", flush=True)
         if asked.wandb is not None:
-            from inspector.tracking.wandb import to_wandb
+            from labwright.inspector.tracking.wandb import to_wandb
 
             place = to_wandb(record_of(folder), asked.wandb, force=asked.force)
             print(f"W&B (offline): {len(state.nodes)} nodes in {plain(place)}", flush=True)

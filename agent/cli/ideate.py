@@ -11,21 +11,21 @@ from pathlib import Path
 
 from rich.text import Text
 
-from agent.cli.checks import runs_folder_removed_if_refused
-from agent.cli.edge import DONE, INTERRUPTED, LIMITED, say, traceback_saved
-from agent.cli.paper_commands import Ideate
-from agent.cli.shown import line, show
-from agent.ideation import LOG, IdeaTask
-from agent.ideation import ideate as find_ideas
-from agent.settings import compose
-from inspector.describe import describe
-from models.errors import BudgetSpent
-from record.errors import WrongUse
-from record.events.papers import Conceived
-from record.fold.apply import fold
-from record.reading import RecordError, read_events
-from stages.documents import check as check_documents
-from stages.ideation.ideas import Step, idea_work, outcomes_of
+from labwright.agent.cli.checks import runs_folder_removed_if_refused
+from labwright.agent.cli.edge import DONE, INTERRUPTED, LIMITED, say, traceback_saved
+from labwright.agent.cli.paper_commands import Ideate
+from labwright.agent.cli.shown import line, show
+from labwright.agent.ideation import LOG, IdeaTask
+from labwright.agent.ideation import ideate as find_ideas
+from labwright.agent.settings import compose
+from labwright.inspector.describe import describe
+from labwright.models.errors import BudgetSpent
+from labwright.record.errors import WrongUse
+from labwright.record.events.papers import Conceived
+from labwright.record.fold.apply import fold
+from labwright.record.reading import RecordError, read_events
+from labwright.stages.documents import check as check_documents
+from labwright.stages.ideation.ideas import Step, idea_work, outcomes_of
 
 MOST_BYTES = 200_000
 """Of a topic's file. Calls for papers have 1 to 10 kB."""

@@ -6,28 +6,28 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.audit import audit
-from agent.beside import Beside, with_material
-from agent.budget import open_model
-from agent.cli.edge import DONE, FAILED, say
-from agent.cli.judged import audit_lines, lines, removed_lines
-from agent.cli.paper_commands import Judge
-from agent.cli.shown import answer
-from agent.cli.status import state_of_paper
-from agent.settings import compose, override
-from inspector.follow import process_on
-from models.client import ModelClient
-from models.offline.assessing import CONFIGURE
-from models.roles.influence import INFLUENCE
-from models.roles.judge import JUDGE, Rubric
-from models.settings import ModelSettings
-from record.errors import WrongUse
-from record.folder import RunFolder
-from record.nouns.papers import AuditFacts, Judgement, Panel
-from record.reading import RecordError, is_run
-from review.evidence.tex import TexError
-from review.foreign import audit_facts
-from review.judge import (
+from labwright.agent.audit import audit
+from labwright.agent.beside import Beside, with_material
+from labwright.agent.budget import open_model
+from labwright.agent.cli.edge import DONE, FAILED, say
+from labwright.agent.cli.judged import audit_lines, lines, removed_lines
+from labwright.agent.cli.paper_commands import Judge
+from labwright.agent.cli.shown import answer
+from labwright.agent.cli.status import state_of_paper
+from labwright.agent.settings import compose, override
+from labwright.inspector.follow import process_on
+from labwright.models.client import ModelClient
+from labwright.models.offline.assessing import CONFIGURE
+from labwright.models.roles.influence import INFLUENCE
+from labwright.models.roles.judge import JUDGE, Rubric
+from labwright.models.settings import ModelSettings
+from labwright.record.errors import WrongUse
+from labwright.record.folder import RunFolder
+from labwright.record.nouns.papers import AuditFacts, Judgement, Panel
+from labwright.record.reading import RecordError, is_run
+from labwright.review.evidence.tex import TexError
+from labwright.review.foreign import audit_facts
+from labwright.review.judge import (
     Case,
     Member,
     bundled,
@@ -39,7 +39,7 @@ from review.judge import (
     rubric_called,
     without_pictures,
 )
-from stages.judging import case_of, write_report
+from labwright.stages.judging import case_of, write_report
 
 MOST_JUDGES, MOST_REPEATS = 12, 20
 LISTED_FINDINGS = 30

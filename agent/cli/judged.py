@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from agent.cli.shown import first, line, table
-from inspector.text import plain
-from record.nouns.papers import TEXT_ALONE, AuditFacts, Judgement, Panel, Removed
+from labwright.agent.cli.shown import first, line, table
+from labwright.inspector.text import plain
+from labwright.record.nouns.papers import TEXT_ALONE, AuditFacts, Judgement, Panel, Removed
 
 NOT_QUOTED = "not in the paper"
 VIEW_OF_PAPER = "the judge saw the paper as its reader does: no code, log, record or audit"

@@ -89,7 +89,7 @@ CODE = ("code", "command", "metric", "direction", "test_metric", "predictions", 
 class Command:
     """What was asked for: each field of a subclass is a parameter of the command line, its docstring the help.
 
-    The subclass is a command of `to`. Its `work` (MODULE:FUNCTION) gets the values, and is imported when it is called,
+    The subclass is a command of `to`. Its `work` (MODULE:FUNCTION of `labwright`) gets the values, and is imported when called,
     so that parsing and `--help` load nothing heavy. Those of `settings` that are in use are `flags`, by dotted key.
     """
 
@@ -104,7 +104,7 @@ class Command:
         def command(**values: Any) -> int:
             if settings:
                 # every room's settings, which parsing and --help do without
-                from agent.settings import from_assignments
+                from labwright.agent.settings import from_assignments
 
                 given = {name: values.pop(name) for name in settings}
                 used = {name: value for name, value in given.items() if value is not None and value != []}
@@ -116,7 +116,7 @@ class Command:
                     values["flags"]["sandbox.executor"] = "ray"
             asked, (module, function) = cls(), work.split(":")
             vars(asked).update(values)
-            return getattr(import_module(module), function)(asked)
+            return getattr(import_module(f"labwright.{module}"), function)(asked)
 
         parameters = [
             *(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation,

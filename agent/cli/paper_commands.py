@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from agent.cli.commands import app
-from agent.cli.options import MODEL, AsJson, Command, Config, Context, Papers, RunPath
+from labwright.agent.cli.commands import app
+from labwright.agent.cli.options import MODEL, AsJson, Command, Config, Context, Papers, RunPath
 
 bib = typer.Typer(help="Check a library of references.")
 bench = typer.Typer(help="Run benchmarks, from task to judged paper.")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from agent.cli.commands import Prefetch
-from agent.cli.edge import DONE
-from agent.data import with_idea
-from agent.settings import compose
-from record.errors import WrongUse
-from record.nouns.idea import read_idea
-from sandbox.data.own import OwnData
-from sandbox.data.spec import HUB
-from sandbox.hub import HubOffers
-from sandbox.packages.of_run import RunPackages
-from sandbox.pretrained import fetch, pretrained_of
+from labwright.agent.cli.commands import Prefetch
+from labwright.agent.cli.edge import DONE
+from labwright.agent.data import with_idea
+from labwright.agent.settings import compose
+from labwright.record.errors import WrongUse
+from labwright.record.nouns.idea import read_idea
+from labwright.sandbox.data.own import OwnData
+from labwright.sandbox.data.spec import HUB
+from labwright.sandbox.hub import HubOffers
+from labwright.sandbox.packages.of_run import RunPackages
+from labwright.sandbox.pretrained import fetch, pretrained_of
 
 
 def prefetch(asked: Prefetch) -> int:

@@ -8,11 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from agent.cli.edge import exit_code_of, traceback_saved
-from agent.cli.paper_commands import app
-from agent.keys import read_keys
-from record.errors import WrongUse
-from record.proxies import make_readable
+from labwright.agent.cli.edge import exit_code_of, traceback_saved
+from labwright.agent.cli.paper_commands import app
+from labwright.agent.keys import read_keys
+from labwright.record.errors import WrongUse
+from labwright.record.proxies import make_readable
 
 PATH_OPTIONS = ("--runs", "--out", "--context", "--papers", "--code", "--results", "--config", "--bib")
 

@@ -6,17 +6,23 @@ import shlex
 from datetime import datetime
 from pathlib import Path
 
-from agent.campaign import slug
-from agent.cli.checks import check_isolation, check_name, check_space, check_writable, runs_folder_removed_if_refused
-from agent.cli.commands import Run
-from agent.cli.edge import DONE, INTERRUPTED, NOT_RELEASED, say, traceback_saved
-from agent.cli.shown import line, show
-from agent.question import LOG, REPORT, answer, read_question
-from agent.settings import Settings, override
-from inspector.describe import describe
-from models.errors import BudgetSpent, ProviderDown
-from record.errors import WrongUse
-from record.nouns.idea import Idea
+from labwright.agent.campaign import slug
+from labwright.agent.cli.checks import (
+    check_isolation,
+    check_name,
+    check_space,
+    check_writable,
+    runs_folder_removed_if_refused,
+)
+from labwright.agent.cli.commands import Run
+from labwright.agent.cli.edge import DONE, INTERRUPTED, NOT_RELEASED, say, traceback_saved
+from labwright.agent.cli.shown import line, show
+from labwright.agent.question import LOG, REPORT, answer, read_question
+from labwright.agent.settings import Settings, override
+from labwright.inspector.describe import describe
+from labwright.models.errors import BudgetSpent, ProviderDown
+from labwright.record.errors import WrongUse
+from labwright.record.nouns.idea import Idea
 
 
 def run_task(asked: Run, settings: Settings) -> int:

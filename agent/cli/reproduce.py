@@ -13,31 +13,31 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from agent.budget import subjects_of
-from agent.cli.checks import check_isolation
-from agent.cli.edge import DONE, FINDINGS, say
-from agent.cli.paper_commands import Reproduce
-from agent.cli.shown import answer, line, table
-from agent.cli.status import state_of
-from agent.code import opened
-from agent.data import provided, sources_of
-from agent.environment import SHOWN as IMPORTED
-from agent.environment import machine_of
-from agent.settings import Settings, override
-from inspector.text import duration
-from record.errors import WrongUse
-from record.exchanges import copy_exchanges
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.machine import unlike as machines_unlike
-from sandbox.datasets import files_of
-from sandbox.executor import LocalExecutor
-from sandbox.opening import open_executor
-from sandbox.packages.of_run import again
-from sandbox.packages.store import Overlay
-from stages.evidence.agreement import Number, Reproduction
-from stages.evidence.reproduction import Place, chosen, lay_out_data
-from stages.evidence.reproduction import reproduce as reproduce_nodes
+from labwright.agent.budget import subjects_of
+from labwright.agent.cli.checks import check_isolation
+from labwright.agent.cli.edge import DONE, FINDINGS, say
+from labwright.agent.cli.paper_commands import Reproduce
+from labwright.agent.cli.shown import answer, line, table
+from labwright.agent.cli.status import state_of
+from labwright.agent.code import opened
+from labwright.agent.data import provided, sources_of
+from labwright.agent.environment import SHOWN as IMPORTED
+from labwright.agent.environment import machine_of
+from labwright.agent.settings import Settings, override
+from labwright.inspector.text import duration
+from labwright.record.errors import WrongUse
+from labwright.record.exchanges import copy_exchanges
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.machine import unlike as machines_unlike
+from labwright.sandbox.datasets import files_of
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.opening import open_executor
+from labwright.sandbox.packages.of_run import again
+from labwright.sandbox.packages.store import Overlay
+from labwright.stages.evidence.agreement import Number, Reproduction
+from labwright.stages.evidence.reproduction import Place, chosen, lay_out_data
+from labwright.stages.evidence.reproduction import reproduce as reproduce_nodes
 
 SHOWN = 24
 """Lines of numbers that are printed at most; `--json` has all."""

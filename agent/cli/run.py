@@ -11,9 +11,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from agent.budget import check_priced, models_of
-from agent.cli import campaign
-from agent.cli.checks import (
+from labwright.agent.budget import check_priced, models_of
+from labwright.agent.cli import campaign
+from labwright.agent.cli.checks import (
     check,
     check_isolation,
     check_name,
@@ -24,45 +24,45 @@ from agent.cli.checks import (
     ready_packages,
     runs_folder_removed_if_refused,
 )
-from agent.cli.commands import Resume, Run, Write
-from agent.cli.control import ask
-from agent.cli.dry_run import show_plan
-from agent.cli.edge import INTERRUPTED, say, traceback_saved, unbreakable
-from agent.cli.status import state_of
-from agent.code import check_code, check_planner
-from agent.data import with_idea
-from agent.environment import room_here
-from agent.outlook import ahead_of
-from agent.plans import check_plan, read_plan
-from agent.run import resume as resume_run
-from agent.run import rewrite, start
-from agent.settings import FAMILIAR, Settings, compose, override
-from agent.space import merged, of_file
-from inspector.follow import process_on
-from inspector.live import view_for
-from inspector.render import ahead_text, print_lines, status_lines, tree_lines
-from inspector.status import status_in
-from inspector.tracking.mirror import Mirror, Open, tracker
-from inspector.tree import tree_of
-from models.roles.ideation import IDEA_OF
-from record.campaign import is_campaign
-from record.errors import WrongUse
-from record.events import Event
-from record.events.running import Commanded
-from record.events.searching import Prepared
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.log import Listener, MemoryLog
-from record.nouns.idea import Idea, read_idea
-from record.reading import read_state
-from sandbox.metrics import METRICS
-from sandbox.packages.of_run import again
-from sandbox.pretrained import fetch, pretrained_of
-from sandbox.scorers import copy_frozen
-from stages.ideation.converting import convert, idea_file, is_text, kept, read_text
-from stages.prepare import unmet
-from stages.repository.patches import search_of
-from stages.repository.planning import with_reasons
+from labwright.agent.cli.commands import Resume, Run, Write
+from labwright.agent.cli.control import ask
+from labwright.agent.cli.dry_run import show_plan
+from labwright.agent.cli.edge import INTERRUPTED, say, traceback_saved, unbreakable
+from labwright.agent.cli.status import state_of
+from labwright.agent.code import check_code, check_planner
+from labwright.agent.data import with_idea
+from labwright.agent.environment import room_here
+from labwright.agent.outlook import ahead_of
+from labwright.agent.plans import check_plan, read_plan
+from labwright.agent.run import resume as resume_run
+from labwright.agent.run import rewrite, start
+from labwright.agent.settings import FAMILIAR, Settings, compose, override
+from labwright.agent.space import merged, of_file
+from labwright.inspector.follow import process_on
+from labwright.inspector.live import view_for
+from labwright.inspector.render import ahead_text, print_lines, status_lines, tree_lines
+from labwright.inspector.status import status_in
+from labwright.inspector.tracking.mirror import Mirror, Open, tracker
+from labwright.inspector.tree import tree_of
+from labwright.models.roles.ideation import IDEA_OF
+from labwright.record.campaign import is_campaign
+from labwright.record.errors import WrongUse
+from labwright.record.events import Event
+from labwright.record.events.running import Commanded
+from labwright.record.events.searching import Prepared
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.log import Listener, MemoryLog
+from labwright.record.nouns.idea import Idea, read_idea
+from labwright.record.reading import read_state
+from labwright.sandbox.metrics import METRICS
+from labwright.sandbox.packages.of_run import again
+from labwright.sandbox.pretrained import fetch, pretrained_of
+from labwright.sandbox.scorers import copy_frozen
+from labwright.stages.ideation.converting import convert, idea_file, is_text, kept, read_text
+from labwright.stages.prepare import unmet
+from labwright.stages.repository.patches import search_of
+from labwright.stages.repository.planning import with_reasons
 
 
 def run(asked: Run) -> int:
@@ -76,7 +76,7 @@ def run(asked: Run) -> int:
     written = None if asked.idea is None or is_text(asked.idea) else read_idea(asked.idea, asked.idea_idx)
     settings = compose(config=asked.config, flags=asked.flags)
     if asked.task is not None:
-        from agent.cli.question import as_idea, run_task  # what no run of an idea needs
+        from labwright.agent.cli.question import as_idea, run_task  # what no run of an idea needs
 
         if not asked.paper:
             return run_task(asked, settings)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from inspector.text import plain
+from labwright.inspector.text import plain
 
 Lines = Iterable[Text | Table]
 

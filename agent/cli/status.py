@@ -11,29 +11,29 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from agent.cli.commands import Logs, Status, Tree, View, Why
-from agent.cli.edge import DONE, until_reader_gone
-from agent.cli.shown import answer, first, line
-from agent.outlook import ahead_of, outlook
-from inspector.follow import process_on
-from inspector.live import is_ascii
-from inspector.live import watch as watch_tree
-from inspector.logs import Printed
-from inspector.logs import logs as lines_of
-from inspector.render import print_lines, status_lines, tree_lines
-from inspector.status import status_of
-from inspector.text import duration, plain
-from inspector.tree import branch_text, tree_of
-from inspector.why import ErrorCount, why_of
-from inspector.why import Why as Reasons
-from record.campaign import RUNS, is_campaign
-from record.claims.differences import Difference
-from record.errors import WrongUse
-from record.events import Event
-from record.fold.apply import fold
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.reading import RecordError, is_run, of_standing_paper, read_events
+from labwright.agent.cli.commands import Logs, Status, Tree, View, Why
+from labwright.agent.cli.edge import DONE, until_reader_gone
+from labwright.agent.cli.shown import answer, first, line
+from labwright.agent.outlook import ahead_of, outlook
+from labwright.inspector.follow import process_on
+from labwright.inspector.live import is_ascii
+from labwright.inspector.live import watch as watch_tree
+from labwright.inspector.logs import Printed
+from labwright.inspector.logs import logs as lines_of
+from labwright.inspector.render import print_lines, status_lines, tree_lines
+from labwright.inspector.status import status_of
+from labwright.inspector.text import duration, plain
+from labwright.inspector.tree import branch_text, tree_of
+from labwright.inspector.why import ErrorCount, why_of
+from labwright.inspector.why import Why as Reasons
+from labwright.record.campaign import RUNS, is_campaign
+from labwright.record.claims.differences import Difference
+from labwright.record.errors import WrongUse
+from labwright.record.events import Event
+from labwright.record.fold.apply import fold
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.reading import RecordError, is_run, of_standing_paper, read_events
 
 MOST_COMPARED = 24
 MOST_WAITING = 16
@@ -63,7 +63,7 @@ def state_of_paper(path: Path) -> RunState:
 
 def status(asked: Status) -> int:
     if is_campaign(asked.run):
-        from agent.cli import campaign  # what makes runs, which no other view needs
+        from labwright.agent.cli import campaign  # what makes runs, which no other view needs
 
         return campaign.shown(asked.run, json=asked.json)
     events, run = events_of(asked.run), asked.run
@@ -117,7 +117,7 @@ def logs(asked: Logs) -> int:
 
 def view(asked: View) -> int:
     # the web toolkit, which no other command of this module needs
-    from inspector.web.server import serve
+    from labwright.inspector.web.server import serve
 
     def announce(address: str) -> None:
         print(f"open {address}", flush=True)

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from rich.table import Table
 from rich.text import Text
 
-from agent.cli.commands import Store as Asked
-from agent.cli.edge import DONE, FINDINGS
-from agent.cli.shown import answer, line, table
-from agent.settings import compose, seconds
-from record.errors import WrongUse
-from sandbox.packages import store as packages
-from sandbox.store import Entry, Store, default_root, remove_tree
+from labwright.agent.cli.commands import Store as Asked
+from labwright.agent.cli.edge import DONE, FINDINGS
+from labwright.agent.cli.shown import answer, line, table
+from labwright.agent.settings import compose, seconds
+from labwright.record.errors import WrongUse
+from labwright.sandbox.packages import store as packages
+from labwright.sandbox.store import Entry, Store, default_root, remove_tree
 
 
 def store(asked: Asked) -> int:

@@ -8,22 +8,22 @@ from typing import Any
 
 from rich.text import Text
 
-from agent.ablation import LOG as ABLATION
-from agent.cli.edge import DONE, FINDINGS
-from agent.cli.paper_commands import Trace
-from agent.cli.shown import answer, line
-from agent.cli.status import state_of_paper
-from agent.code import lines_that_write
-from inspector.provenance import Candidate
-from inspector.provenance import Trace as NumberTrace
-from inspector.text import plain
-from inspector.tracer import Tracer, number_of
-from record.errors import WrongUse
-from record.fold.apply import fold
-from record.folder import RunFolder
-from record.nouns.repository import written
-from record.reading import read_events
-from stages.repository.reporting import key_of, shown
+from labwright.agent.ablation import LOG as ABLATION
+from labwright.agent.cli.edge import DONE, FINDINGS
+from labwright.agent.cli.paper_commands import Trace
+from labwright.agent.cli.shown import answer, line
+from labwright.agent.cli.status import state_of_paper
+from labwright.agent.code import lines_that_write
+from labwright.inspector.provenance import Candidate
+from labwright.inspector.provenance import Trace as NumberTrace
+from labwright.inspector.text import plain
+from labwright.inspector.tracer import Tracer, number_of
+from labwright.record.errors import WrongUse
+from labwright.record.fold.apply import fold
+from labwright.record.folder import RunFolder
+from labwright.record.nouns.repository import written
+from labwright.record.reading import read_events
+from labwright.stages.repository.reporting import key_of, shown
 
 SHOWN = 12
 """Candidates that are printed at most; `--json` has all."""

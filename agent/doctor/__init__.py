@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from record.nouns.frozen import Frozen
+from labwright.record.nouns.frozen import Frozen
 
 Grade = Literal["ok", "warning", "fault"]
 

@@ -23,15 +23,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from record.nouns.cells import Cell
-from record.nouns.frozen import Frozen
-from record.nouns.tuning import Setting
-from sandbox.gpu_leases import open_leases, take_slot
-from sandbox.gpus import Device, cuda_visible_devices
-from sandbox.isolation.scratch import runtime_folder
-from sandbox.job import Outcome
-from sandbox.settings import SandboxSettings
-from sandbox.single_file import run_file
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.tuning import Setting
+from labwright.sandbox.gpu_leases import open_leases, take_slot
+from labwright.sandbox.gpus import Device, cuda_visible_devices
+from labwright.sandbox.isolation.scratch import runtime_folder
+from labwright.sandbox.job import Outcome
+from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.single_file import run_file
 
 LIMIT = 120.0
 """Seconds of one experiment of a check; the first on a GPU loads its libraries from the disk."""
@@ -72,7 +72,7 @@ _RESULT = 'lab.result({name!r}, {value}, condition="check", dataset="none", spli
 _HOLDS = """
 import time
 from pathlib import Path
-from sandbox.gpu_leases import take_slot
+from labwright.sandbox.gpu_leases import take_slot
 
 def hold(folder, uuid):
     held = take_slot(folder, uuid, 1)
@@ -295,7 +295,7 @@ def report_of(checks: Checks, made: Sequence[GpuCheck]) -> GpuReport:
     except OSError:
         driver = "not told"
     return GpuReport(
-        made=datetime.now(UTC).date().isoformat(), scientist=version("scientist"), python=platform.python_version(),
+        made=datetime.now(UTC).date().isoformat(), scientist=version("labwright"), python=platform.python_version(),
         torch=torch, cuda=cuda, driver=driver, checks=tuple(made),
         gpus=tuple(f"{one.name}, {one.memory / 1e9:.0f} GB" for one in checks.devices))
 

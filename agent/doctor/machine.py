@@ -16,22 +16,22 @@ from typing import Literal
 import psutil
 from packaging.requirements import Requirement
 
-from agent import environment
-from agent.doctor import Finding, fault, ok, warning
-from agent.keys import NAMES
-from inspector.text import duration
-from record.folder import free_gb
-from record.network import kind_of, on_network
-from review.evidence.tex import PACKAGES
-from sandbox.errors import ExecutorError, SandboxError
-from sandbox.isolation.interpreter import check_interpreter
-from sandbox.isolation.limits import machine_memory
-from sandbox.isolation.probe import probe
-from sandbox.job import Outcome
-from sandbox.settings import SandboxSettings
-from sandbox.single_file import run_file
-from stages.paper.sample import try_out
-from stages.paper.template import TemplateError, load
+from labwright.agent import environment
+from labwright.agent.doctor import Finding, fault, ok, warning
+from labwright.agent.keys import NAMES
+from labwright.inspector.text import duration
+from labwright.record.folder import free_gb
+from labwright.record.network import kind_of, on_network
+from labwright.review.evidence.tex import PACKAGES
+from labwright.sandbox.errors import ExecutorError, SandboxError
+from labwright.sandbox.isolation.interpreter import check_interpreter
+from labwright.sandbox.isolation.limits import machine_memory
+from labwright.sandbox.isolation.probe import probe
+from labwright.sandbox.job import Outcome
+from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.single_file import run_file
+from labwright.stages.paper.sample import try_out
+from labwright.stages.paper.template import TemplateError, load
 
 TORCH_LIMIT = 90.0
 """Seconds for torch to count GPUs: its import takes long from a cold disk."""
@@ -64,7 +64,7 @@ print("hello")
 def packages() -> Finding:
     """Whether every package that the program needs is installed, in a version that it allows."""
     wrong: list[str] = []
-    needed = [one for one in map(Requirement, requires("scientist") or ())
+    needed = [one for one in map(Requirement, requires("labwright") or ())
               if one.marker is None or one.marker.evaluate({"extra": ""})]
     for one in needed:
         try:

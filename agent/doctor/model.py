@@ -18,15 +18,15 @@ from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 from pydantic import BaseModel, Field
 
-from agent.doctor import Finding, fault, ok, warning
-from inspector.text import count, duration
-from models.backend import Backend, Image, ModelRequest, Prompt, Reply
-from models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelUnavailable
-from models.failover import open_backend
-from models.roles.figures import VISION
-from models.roles.planning import PLAN
-from models.settings import ModelSettings
-from record.nouns.frozen import Frozen
+from labwright.agent.doctor import Finding, fault, ok, warning
+from labwright.inspector.text import count, duration
+from labwright.models.backend import Backend, Image, ModelRequest, Prompt, Reply
+from labwright.models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelUnavailable
+from labwright.models.failover import open_backend
+from labwright.models.roles.figures import VISION
+from labwright.models.roles.planning import PLAN
+from labwright.models.settings import ModelSettings
+from labwright.record.nouns.frozen import Frozen
 
 LIMIT = 90.0
 """Seconds for one question, its retries included."""

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field
 
-from record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec
-from record.nouns.frozen import Frozen, Scalar
-from record.nouns.tuning import Hyperparameter, Setting, Tuning
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec
+from labwright.record.nouns.frozen import Frozen, Scalar
+from labwright.record.nouns.tuning import Hyperparameter, Setting, Tuning
 
 HOME = Path(__file__).parent
 SWEEPS, POINTS = 4, 200

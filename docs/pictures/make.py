@@ -15,8 +15,6 @@ from typing import Any
 
 from PIL import Image
 
-from agent.cli.status import why_lines
-from agent.outlook import outlook
 from docs.pictures.browser import (
     PHONE,
     Camera,
@@ -31,16 +29,18 @@ from docs.pictures.browser import (
 )
 from docs.pictures.moving import as_if_now
 from docs.pictures.terminal import draw
-from inspector.describe import describe
-from inspector.live import frame_lines, frame_of
-from inspector.render import tree_lines
-from inspector.tree import tree_of
-from inspector.why import why_of
-from record.events import Event
-from record.events.running import Commanded
-from record.fold.apply import apply, fold
-from record.fold.state import RunState
-from record.reading import read_events, read_state
+from labwright.agent.cli.status import why_lines
+from labwright.agent.outlook import outlook
+from labwright.inspector.describe import describe
+from labwright.inspector.live import frame_lines, frame_of
+from labwright.inspector.render import tree_lines
+from labwright.inspector.tree import tree_of
+from labwright.inspector.why import why_of
+from labwright.record.events import Event
+from labwright.record.events.running import Commanded
+from labwright.record.fold.apply import apply, fold
+from labwright.record.fold.state import RunState
+from labwright.record.reading import read_events, read_state
 
 HERE = Path(__file__).parent
 RUN = HERE.parents[1] / "examples" / "recorded-run"

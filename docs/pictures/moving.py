@@ -19,11 +19,11 @@ from PIL import Image, ImageDraw, ImageFont
 from playwright.sync_api import Page
 
 from docs.pictures.browser import Shot, cameras, show_number, show_part
-from record.events import Event
-from record.events.searching import Judged, Prepared
-from record.lock import hold
-from record.log import EventLog
-from record.reading import read_events
+from labwright.record.events import Event
+from labwright.record.events.searching import Judged, Prepared
+from labwright.record.lock import hold
+from labwright.record.log import EventLog
+from labwright.record.reading import read_events
 
 HERE = Path(__file__).parent
 RUN = HERE.parents[1] / "examples" / "recorded-run"

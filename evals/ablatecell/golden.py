@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from evals.ablatecell import published
-from evals.ablatecell.recovery import chance, recovery
-from record.claims.means import LEVEL, holm
-from record.expected import ExpectedError, check_baseline, parse_expected
-from record.nouns.repository import Expected
-from sandbox.repository.metric import parse_metric, read_metric
-from search import arms
-from stages.repository import effects
-from stages.repository.scope import patch_scope
+from labwright.evals.ablatecell import published
+from labwright.evals.ablatecell.recovery import chance, recovery
+from labwright.record.claims.means import LEVEL, holm
+from labwright.record.expected import ExpectedError, check_baseline, parse_expected
+from labwright.record.nouns.repository import Expected
+from labwright.sandbox.repository.metric import parse_metric, read_metric
+from labwright.search import arms
+from labwright.stages.repository import effects
+from labwright.stages.repository.scope import patch_scope
 
 TOLERANCE = 1e-6
 Case = Mapping[str, Any]

@@ -10,8 +10,8 @@ from math import sqrt
 from statistics import fmean
 from typing import NamedTuple
 
-from record.claims.means import LEVEL, t_quantile
-from search.arms import reward
+from labwright.record.claims.means import LEVEL, t_quantile
+from labwright.search.arms import reward
 
 ROUNDED = 0.005
 """By which a printed bound may be off: means are printed to two digits."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from evals.ablationbench.rows import Row, named
+from labwright.evals.ablationbench.rows import Row, named
 
 NO_MATCH, NO_ANSWER = "people found no match in this plan", "the judge gave no answer for this plan"
 

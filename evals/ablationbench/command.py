@@ -9,30 +9,30 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agent.budget import check_priced, models_of
-from agent.cli.checks import check_writable
-from agent.cli.edge import DONE, FAILED, INTERRUPTED, say
-from agent.cli.paper_commands import BenchAblation
-from agent.cli.shown import answer, show
-from agent.settings import Settings, compose
-from evals.ablationbench.compared import JSON, compared, comparison_lines
-from evals.ablationbench.data import TASKS, BenchPaper, Task, read_papers, tasks_in
-from evals.ablationbench.judge_eval import JudgeEval, read_judge_eval
-from evals.ablationbench.results import PaperResult
-from evals.ablationbench.shown import bench_lines, planned_lines
-from evals.ablationbench.stored import check_plans, stored_judges
-from evals.ablationbench.table import as_csv
-from evals.ablationbench.table import table as table_of
-from evals.ablationbench.work import MODELS_PLAN, OpenModels, Work, work
-from models.client import Models
-from models.offline.assessing import CONFIGURE
-from models.roles.ablations import PAPER_ABLATIONS
-from models.settings import ModelSettings
-from record.errors import WrongUse
-from record.folder import write_file
-from record.lock import hold
-from record.log import EventLog, Recorder
-from record.nouns.frozen import Frozen
+from labwright.agent.budget import check_priced, models_of
+from labwright.agent.cli.checks import check_writable
+from labwright.agent.cli.edge import DONE, FAILED, INTERRUPTED, say
+from labwright.agent.cli.paper_commands import BenchAblation
+from labwright.agent.cli.shown import answer, show
+from labwright.agent.settings import Settings, compose
+from labwright.evals.ablationbench.compared import JSON, compared, comparison_lines
+from labwright.evals.ablationbench.data import TASKS, BenchPaper, Task, read_papers, tasks_in
+from labwright.evals.ablationbench.judge_eval import JudgeEval, read_judge_eval
+from labwright.evals.ablationbench.results import PaperResult
+from labwright.evals.ablationbench.shown import bench_lines, planned_lines
+from labwright.evals.ablationbench.stored import check_plans, stored_judges
+from labwright.evals.ablationbench.table import as_csv
+from labwright.evals.ablationbench.table import table as table_of
+from labwright.evals.ablationbench.work import MODELS_PLAN, OpenModels, Work, work
+from labwright.models.client import Models
+from labwright.models.offline.assessing import CONFIGURE
+from labwright.models.roles.ablations import PAPER_ABLATIONS
+from labwright.models.settings import ModelSettings
+from labwright.record.errors import WrongUse
+from labwright.record.folder import write_file
+from labwright.record.lock import hold
+from labwright.record.log import EventLog, Recorder
+from labwright.record.nouns.frozen import Frozen
 
 LOG, BEGUN, CSV = "answers.db", "bench.json", "results.csv"
 PLANNERS = (*MODELS_PLAN, "headings")

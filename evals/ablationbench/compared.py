@@ -10,14 +10,14 @@ from pydantic import ValidationError
 from rich.table import Table
 from rich.text import Text
 
-from agent.cli.shown import line, table
-from evals.ablationbench.data import TASKS, Task
-from evals.ablationbench.means import Paired, paired
-from evals.ablationbench.shown import interval
-from evals.ablationbench.table import BenchTable
-from record.claims.means import holm
-from record.errors import WrongUse
-from record.nouns.frozen import Frozen
+from labwright.agent.cli.shown import line, table
+from labwright.evals.ablationbench.data import TASKS, Task
+from labwright.evals.ablationbench.means import Paired, paired
+from labwright.evals.ablationbench.shown import interval
+from labwright.evals.ablationbench.table import BenchTable
+from labwright.record.claims.means import holm
+from labwright.record.errors import WrongUse
+from labwright.record.nouns.frozen import Frozen
 
 JSON = "results.json"
 

@@ -14,10 +14,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from evals.ablationbench.entries import ACTIONS, Entry, entry_of
-from evals.ablationbench.rows import Row
-from record.errors import WrongUse
-from sandbox.data.files import hugging_face, pyarrow
+from labwright.evals.ablationbench.entries import ACTIONS, Entry, entry_of
+from labwright.evals.ablationbench.rows import Row
+from labwright.record.errors import WrongUse
+from labwright.sandbox.data.files import hugging_face, pyarrow
 
 Task = Literal["author", "reviewer"]
 TASKS: tuple[Task, ...] = get_args(Task)

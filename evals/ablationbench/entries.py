@@ -12,8 +12,8 @@ from typing import Any, Literal, cast, get_args
 
 from pydantic import Field
 
-from record.ablation import Ablation, alike
-from record.nouns.frozen import Frozen
+from labwright.record.ablation import Ablation, alike
+from labwright.record.nouns.frozen import Frozen
 
 Action = Literal["REMOVE", "REPLACE", "ADD"]
 ACTIONS: tuple[Action, ...] = get_args(Action)

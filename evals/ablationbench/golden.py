@@ -14,11 +14,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, cast
 
-from evals.ablationbench.agreement import NO_ANSWER, NO_MATCH, agreement, labels
-from evals.ablationbench.entries import read_plan
-from evals.ablationbench.means import mean_of, paired
-from evals.ablationbench.rows import Pairs, asked_for, from_sides, pairs_of
-from evals.ablationbench.scores import (
+from labwright.evals.ablationbench.agreement import NO_ANSWER, NO_MATCH, agreement, labels
+from labwright.evals.ablationbench.entries import read_plan
+from labwright.evals.ablationbench.means import mean_of, paired
+from labwright.evals.ablationbench.rows import Pairs, asked_for, from_sides, pairs_of
+from labwright.evals.ablationbench.scores import (
     NO_GOLD,
     NO_REQUEST,
     author_score,

@@ -10,24 +10,42 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from agent.budget import check_priced
-from agent.cli.edge import DONE, FAILED, INTERRUPTED, say
-from agent.cli.paper_commands import BenchAblationJudge
-from agent.cli.shown import answer, line, table
-from agent.settings import Settings, compose
-from evals.ablationbench.agreement import Labels
-from evals.ablationbench.command import BEGUN, JSON, LOG, Begun, check_begun, check_out, judges_of, opener, tasks_of
-from evals.ablationbench.data import BenchPaper, LabelledPlan, Task, read_labels, read_papers
-from evals.ablationbench.judge_eval import MAJORITY, JudgeEval, JudgeTable, Pooled, judge_table, labelled, voted
-from evals.ablationbench.judging import Verdict
-from evals.ablationbench.rows import Row
-from evals.ablationbench.stored import plan_file, stored_rows
-from evals.ablationbench.work import Work, work
-from models.roles.ablations import PAPER_ABLATIONS
-from record.errors import WrongUse
-from record.folder import write_file
-from record.lock import hold
-from record.log import EventLog
+from labwright.agent.budget import check_priced
+from labwright.agent.cli.edge import DONE, FAILED, INTERRUPTED, say
+from labwright.agent.cli.paper_commands import BenchAblationJudge
+from labwright.agent.cli.shown import answer, line, table
+from labwright.agent.settings import Settings, compose
+from labwright.evals.ablationbench.agreement import Labels
+from labwright.evals.ablationbench.command import (
+    BEGUN,
+    JSON,
+    LOG,
+    Begun,
+    check_begun,
+    check_out,
+    judges_of,
+    opener,
+    tasks_of,
+)
+from labwright.evals.ablationbench.data import BenchPaper, LabelledPlan, Task, read_labels, read_papers
+from labwright.evals.ablationbench.judge_eval import (
+    MAJORITY,
+    JudgeEval,
+    JudgeTable,
+    Pooled,
+    judge_table,
+    labelled,
+    voted,
+)
+from labwright.evals.ablationbench.judging import Verdict
+from labwright.evals.ablationbench.rows import Row
+from labwright.evals.ablationbench.stored import plan_file, stored_rows
+from labwright.evals.ablationbench.work import Work, work
+from labwright.models.roles.ablations import PAPER_ABLATIONS
+from labwright.record.errors import WrongUse
+from labwright.record.folder import write_file
+from labwright.record.lock import hold
+from labwright.record.log import EventLog
 
 
 def bench_ablation_judge(asked: BenchAblationJudge) -> int:

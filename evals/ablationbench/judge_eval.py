@@ -12,12 +12,12 @@ from pathlib import Path
 
 from pydantic import Field
 
-from evals.ablationbench.agreement import Agreement, Labels, judge_figures, labels
-from evals.ablationbench.data import LabelledPlan, Task
-from evals.ablationbench.means import over_groups
-from evals.ablationbench.rows import Row
-from evals.ablationbench.scores import majority
-from record.nouns.frozen import Frozen
+from labwright.evals.ablationbench.agreement import Agreement, Labels, judge_figures, labels
+from labwright.evals.ablationbench.data import LabelledPlan, Task
+from labwright.evals.ablationbench.means import over_groups
+from labwright.evals.ablationbench.rows import Row
+from labwright.evals.ablationbench.scores import majority
+from labwright.record.nouns.frozen import Frozen
 
 MAJORITY = "majority"
 

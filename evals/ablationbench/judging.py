@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from evals.ablationbench.data import BenchPaper
-from evals.ablationbench.entries import Entry
-from models.client import ModelClient
-from models.roles.ablations import (
+from labwright.evals.ablationbench.data import BenchPaper
+from labwright.evals.ablationbench.entries import Entry
+from labwright.models.client import ModelClient
+from labwright.models.roles.ablations import (
     ABLATION_MATCH,
     MOST_LISTED,
     MOST_REVIEWS,
@@ -28,9 +28,9 @@ from models.roles.ablations import (
     ReviewRequest,
     ReviewRequestsInputs,
 )
-from models.roles.judge import ShownPaper
-from record.nouns.frozen import Frozen
-from review.judge.quotes import squeezed, stands_in
+from labwright.models.roles.judge import ShownPaper
+from labwright.record.nouns.frozen import Frozen
+from labwright.review.judge.quotes import squeezed, stands_in
 
 
 class Order(Frozen):

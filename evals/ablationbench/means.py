@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from record.claims.means import p_value
-from record.nouns.frozen import Frozen
+from labwright.record.claims.means import p_value
+from labwright.record.nouns.frozen import Frozen
 
 Item = TypeVar("Item")
 RESAMPLES, SEED, COVERED = 10_000, 26, 95.0

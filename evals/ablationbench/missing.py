@@ -12,37 +12,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.budget import check_priced, models_of
-from agent.cli.edge import DONE, check_output
-from agent.cli.paper_commands import MissingAblations
-from agent.cli.shown import answer
-from agent.cli.status import state_of
-from agent.settings import Settings, compose, override
-from evals.ablationbench.data import BenchPaper
-from evals.ablationbench.entries import Entry, Plan, as_lines, read_plan, without_repeats
-from evals.ablationbench.judging import author_matches, review_requests, reviewer_matches
-from evals.ablationbench.missing_report import MissingReport, PlanScore, QuotedAblation, QuotedPart, lines
-from evals.ablationbench.papers import Visible, visible
-from evals.ablationbench.planning import entry
-from evals.ablationbench.scores import author_score, majority, reviewer_score
-from models.client import Models
-from models.offline.assessing import CONFIGURE
-from models.roles.ablations import (
+from labwright.agent.budget import check_priced, models_of
+from labwright.agent.cli.edge import DONE, check_output
+from labwright.agent.cli.paper_commands import MissingAblations
+from labwright.agent.cli.shown import answer
+from labwright.agent.cli.status import state_of
+from labwright.agent.settings import Settings, compose, override
+from labwright.evals.ablationbench.data import BenchPaper
+from labwright.evals.ablationbench.entries import Entry, Plan, as_lines, read_plan, without_repeats
+from labwright.evals.ablationbench.judging import author_matches, review_requests, reviewer_matches
+from labwright.evals.ablationbench.missing_report import MissingReport, PlanScore, QuotedAblation, QuotedPart, lines
+from labwright.evals.ablationbench.papers import Visible, visible
+from labwright.evals.ablationbench.planning import entry
+from labwright.evals.ablationbench.scores import author_score, majority, reviewer_score
+from labwright.models.client import Models
+from labwright.models.offline.assessing import CONFIGURE
+from labwright.models.roles.ablations import (
     MOST_LISTED,
     PAPER_ABLATIONS,
     AblatedPart,
     ListedAblation,
     PaperAblationsInputs,
 )
-from record.errors import WrongUse
-from record.folder import RunFolder, write_file
-from record.log import MemoryLog
-from record.reading import RecordError, is_run
-from review.evidence.tex import TexError
-from review.judge import Paper
-from review.judge.quotes import stands_in
-from review.judge.sections import PaperSection
-from stages.judging import paper_of
+from labwright.record.errors import WrongUse
+from labwright.record.folder import RunFolder, write_file
+from labwright.record.log import MemoryLog
+from labwright.record.reading import RecordError, is_run
+from labwright.review.evidence.tex import TexError
+from labwright.review.judge import Paper
+from labwright.review.judge.quotes import stands_in
+from labwright.review.judge.sections import PaperSection
+from labwright.stages.judging import paper_of
 
 _TEX = re.compile(r"\\(?:end\{abstract\}|maketitle)\s*")
 

@@ -8,13 +8,13 @@ from pydantic import Field
 from rich.table import Table
 from rich.text import Text
 
-from agent.cli.judged import NOT_QUOTED, removed_lines
-from agent.cli.shown import line
-from inspector.text import dollars, plain
-from models.roles.ablations import AblatedPart, Remark, WantedAblation
-from record.fold.facts import RoleUsage
-from record.nouns.frozen import Frozen
-from record.nouns.papers import Removed
+from labwright.agent.cli.judged import NOT_QUOTED, removed_lines
+from labwright.agent.cli.shown import line
+from labwright.inspector.text import dollars, plain
+from labwright.models.roles.ablations import AblatedPart, Remark, WantedAblation
+from labwright.record.fold.facts import RoleUsage
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.papers import Removed
 
 
 class QuotedPart(Frozen):

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from models.roles.judge import ShownPaper
-from record.nouns.papers import Removed
-from review.judge import Paper, PaperError, guarded, read_paper
-from review.judge.sections import PaperSection, excerpt, of_pdf
+from labwright.models.roles.judge import ShownPaper
+from labwright.record.nouns.papers import Removed
+from labwright.review.judge import Paper, PaperError, guarded, read_paper
+from labwright.review.judge.sections import PaperSection, excerpt, of_pdf
 
 CHARACTERS = 100_000
 """Of a paper that is shown, as a judge of papers is shown."""

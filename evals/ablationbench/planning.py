@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evals.ablationbench.entries import Entry, Repeated, without_repeats
-from evals.ablationbench.papers import CHARACTERS, Visible
-from models.client import ModelClient
-from models.roles.ablations import PAPER_ABLATIONS, PaperAblations, PaperAblationsInputs, WantedAblation
-from review.judge.sections import PaperSection, excerpt
+from labwright.evals.ablationbench.entries import Entry, Repeated, without_repeats
+from labwright.evals.ablationbench.papers import CHARACTERS, Visible
+from labwright.models.client import ModelClient
+from labwright.models.roles.ablations import PAPER_ABLATIONS, PaperAblations, PaperAblationsInputs, WantedAblation
+from labwright.review.judge.sections import PaperSection, excerpt
 
 USUAL_GOLD = {"author": 3.7, "reviewer": 1.8}
 """Gold ablations, and requests of reviews, of a paper on average (AblationBench, section 3)."""

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from evals.ablationbench.data import Task
-from evals.ablationbench.entries import Entry
-from evals.ablationbench.judging import Verdict
-from record.nouns.frozen import Frozen
+from labwright.evals.ablationbench.data import Task
+from labwright.evals.ablationbench.entries import Entry
+from labwright.evals.ablationbench.judging import Verdict
+from labwright.record.nouns.frozen import Frozen
 
 What = Literal["plan", "gold", "other", "headings"]
 CONTROLS: tuple[What, ...] = ("gold", "other", "headings")

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from evals.ablationbench.rows import Pairs
-from record.nouns.frozen import Frozen
+from labwright.evals.ablationbench.rows import Pairs
+from labwright.record.nouns.frozen import Frozen
 
 K_AUTHOR, K_REVIEWER = 5, 2
 NO_GOLD, NO_REQUEST = "no gold ablation", "no suggestion in the reviews"

@@ -9,8 +9,8 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from models.backend import ModelRequest
-from models.roles.ablations import (
+from labwright.models.backend import ModelRequest
+from labwright.models.roles.ablations import (
     AblationMatch,
     AblationMatchInputs,
     AskedFor,
@@ -25,7 +25,7 @@ from models.roles.ablations import (
     ReviewRequestsInputs,
     WantedAblation,
 )
-from models.scripted import ScriptedModel
+from labwright.models.scripted import ScriptedModel
 
 Leaning = Literal["reads", "all", "nothing", "by place"]
 _BOLD = re.compile(r"\*\*([^*\n]+?)\.?\*\*")

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from agent.cli.shown import line, table
-from evals.ablationbench.data import TASKS, BenchPaper
-from evals.ablationbench.judge_eval import MAJORITY, JudgeEval, JudgeTable, corrected
-from evals.ablationbench.means import Mean
-from evals.ablationbench.table import FIGURES, BenchTable, TaskTable
-from evals.ablationbench.work import MODELS_PLAN, Work
-from inspector.text import dollars, duration, plain
+from labwright.agent.cli.shown import line, table
+from labwright.evals.ablationbench.data import TASKS, BenchPaper
+from labwright.evals.ablationbench.judge_eval import MAJORITY, JudgeEval, JudgeTable, corrected
+from labwright.evals.ablationbench.means import Mean
+from labwright.evals.ablationbench.table import FIGURES, BenchTable, TaskTable
+from labwright.evals.ablationbench.work import MODELS_PLAN, Work
+from labwright.inspector.text import dollars, duration, plain
 
 
 def bench_lines(found: BenchTable, calibration: JudgeEval | None = None) -> Iterator[Text | Table]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from evals.ablationbench.data import BenchPaper, Task, json_lines
-from evals.ablationbench.entries import Entry
-from evals.ablationbench.judging import Match, Verdict
-from evals.ablationbench.rows import asked_for, pairs_of
-from record.errors import WrongUse
+from labwright.evals.ablationbench.data import BenchPaper, Task, json_lines
+from labwright.evals.ablationbench.entries import Entry
+from labwright.evals.ablationbench.judging import Match, Verdict
+from labwright.evals.ablationbench.rows import asked_for, pairs_of
+from labwright.record.errors import WrongUse
 
 
 def plan_file(folder: Path, task: str, planner: str, id: str) -> Path | None:

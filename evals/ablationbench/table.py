@@ -14,12 +14,12 @@ from statistics import fmean
 
 from pydantic import Field
 
-from evals.ablationbench.agreement import agreement
-from evals.ablationbench.data import Task
-from evals.ablationbench.judging import Verdict
-from evals.ablationbench.means import Mean, mean_of
-from evals.ablationbench.results import CONTROLS, Judged, PaperResult, What
-from evals.ablationbench.scores import (
+from labwright.evals.ablationbench.agreement import agreement
+from labwright.evals.ablationbench.data import Task
+from labwright.evals.ablationbench.judging import Verdict
+from labwright.evals.ablationbench.means import Mean, mean_of
+from labwright.evals.ablationbench.results import CONTROLS, Judged, PaperResult, What
+from labwright.evals.ablationbench.scores import (
     NO_GOLD,
     NO_REQUEST,
     AuthorScore,
@@ -29,7 +29,7 @@ from evals.ablationbench.scores import (
     not_judged,
     reviewer_score,
 )
-from record.nouns.frozen import Frozen
+from labwright.record.nouns.frozen import Frozen
 
 FIGURES = {"author": ("precision", "recall", "f1", "ndcg", "f1_one_to_one", "precision_plan", "ndcg_plan"),
            "reviewer": ("precision", "recall", "f1", "f1_unique", "precision_plan")}

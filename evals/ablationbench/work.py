@@ -17,17 +17,17 @@ from typing import Protocol, TypeVar
 
 from pydantic import ValidationError
 
-from evals.ablationbench.data import BenchPaper, Task
-from evals.ablationbench.entries import Entry, read_plan
-from evals.ablationbench.judging import (
+from labwright.evals.ablationbench.data import BenchPaper, Task
+from labwright.evals.ablationbench.entries import Entry, read_plan
+from labwright.evals.ablationbench.judging import (
     Verdict,
     as_entries,
     author_matches,
     review_requests,
     reviewer_matches,
 )
-from evals.ablationbench.papers import Visible, visible
-from evals.ablationbench.planning import (
+from labwright.evals.ablationbench.papers import Visible, visible
+from labwright.evals.ablationbench.planning import (
     USUAL_GOLD,
     Planned,
     asked,
@@ -37,16 +37,16 @@ from evals.ablationbench.planning import (
     headings,
     likely,
 )
-from evals.ablationbench.results import CONTROLS, Judged, PaperResult, PlanResult, What
-from evals.ablationbench.scores import K_AUTHOR, K_REVIEWER
-from evals.ablationbench.stored import plan_file, stored_verdict
-from models.client import ModelClient, Models
-from models.errors import CatalogueError, ModelConfigError, ModelError
-from models.roles.ablations import PaperAblationsInputs, ReviewRequest
-from record.events.running import Answered
-from record.folder import write_file
-from record.log import Recorder
-from review.judge import JudgeError
+from labwright.evals.ablationbench.results import CONTROLS, Judged, PaperResult, PlanResult, What
+from labwright.evals.ablationbench.scores import K_AUTHOR, K_REVIEWER
+from labwright.evals.ablationbench.stored import plan_file, stored_verdict
+from labwright.models.client import ModelClient, Models
+from labwright.models.errors import CatalogueError, ModelConfigError, ModelError
+from labwright.models.roles.ablations import PaperAblationsInputs, ReviewRequest
+from labwright.record.events.running import Answered
+from labwright.record.folder import write_file
+from labwright.record.log import Recorder
+from labwright.review.judge import JudgeError
 
 AT_ONCE = 4
 """Papers that are worked on at the same time."""

@@ -10,16 +10,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.cli.edge import DONE
-from agent.cli.paper_commands import JudgeAgreement
-from agent.cli.shown import answer, line, table
-from evals.agreement.figure import check_form, draw
-from evals.agreement.invented import Invented, invented
-from evals.agreement.measures import Interval, Test
-from evals.agreement.report import Agreement, DimensionAgreement, agreement
-from evals.agreement.scores import ScaleRange
-from inspector.text import plain
-from record.errors import WrongUse
+from labwright.agent.cli.edge import DONE
+from labwright.agent.cli.paper_commands import JudgeAgreement
+from labwright.agent.cli.shown import answer, line, table
+from labwright.evals.agreement.figure import check_form, draw
+from labwright.evals.agreement.invented import Invented, invented
+from labwright.evals.agreement.measures import Interval, Test
+from labwright.evals.agreement.report import Agreement, DimensionAgreement, agreement
+from labwright.evals.agreement.scores import ScaleRange
+from labwright.inspector.text import plain
+from labwright.record.errors import WrongUse
 
 WIDEST_SCALE = 101
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.agreement import measures
-from evals.agreement.measures import Floats
-from evals.agreement.scores import ScaleRange, Subject
+from labwright.evals.agreement import measures
+from labwright.evals.agreement.measures import Floats
+from labwright.evals.agreement.scores import ScaleRange, Subject
 
 LEVEL = 0.05
 POWER = 0.8

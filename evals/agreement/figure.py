@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from evals.agreement import measures
-from evals.agreement.measures import Floats
-from evals.agreement.report import Agreement, DimensionAgreement
-from evals.agreement.scores import AgreementError
+from labwright.evals.agreement import measures
+from labwright.evals.agreement.measures import Floats
+from labwright.evals.agreement.report import Agreement, DimensionAgreement
+from labwright.evals.agreement.scores import AgreementError
 
 FORMS = (".png", ".pdf", ".svg")
 JUDGE, HUMAN, CONTROL = "#0072b2", "#d55e00", "#666666"  # told apart by colour-blind readers too (Okabe and Ito)

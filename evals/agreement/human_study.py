@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from evals.agreement.report import Agreement, agreement
+from labwright.evals.agreement.report import Agreement, agreement
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "mlr-bench"
 DIMENSIONS = ("Clarity", "Novelty", "Soundness", "Significance", "Overall")

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from evals.agreement.scores import SYSTEM, TASK, ScaleRange, Table, TableError, named, read_table
-from evals.telling import Telling, told
-from record.nouns.frozen import Frozen
+from labwright.evals.agreement.scores import SYSTEM, TASK, ScaleRange, Table, TableError, named, read_table
+from labwright.evals.telling import Telling, told
+from labwright.record.nouns.frozen import Frozen
 
 NAME, RESULTS = "name", "results"
 SUSPICION = {"measured": 0.0, "cannot_tell": 1.0, "invented": 2.0}

@@ -19,7 +19,7 @@ from scipy.stats import (  # pyright: ignore[reportMissingTypeStubs]
     spearmanr,  # pyright: ignore[reportUnknownVariableType]
 )
 
-from evals.agreement.scores import Subject
+from labwright.evals.agreement.scores import Subject
 
 Floats = NDArray[np.float64]
 RESAMPLES = 10_000

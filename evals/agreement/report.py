@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
-from evals.agreement import controls, measures
-from evals.agreement.controls import LEVEL, Constant, HumanSide, Shuffled
-from evals.agreement.measures import Interval, Test
-from evals.agreement.scores import ScaleRange, Subject, compare, named, read_humans, read_judge
-from record.nouns.frozen import Frozen
+from labwright.evals.agreement import controls, measures
+from labwright.evals.agreement.controls import LEVEL, Constant, HumanSide, Shuffled
+from labwright.evals.agreement.measures import Interval, Test
+from labwright.evals.agreement.scores import ScaleRange, Subject, compare, named, read_humans, read_judge
+from labwright.record.nouns.frozen import Frozen
 
 SEED = 0
 

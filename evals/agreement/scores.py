@@ -28,7 +28,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from record.errors import WrongUse
+from labwright.record.errors import WrongUse
 
 REVIEWER, SYSTEM, TASK = "reviewer_id", "model_name", "workshop_name"
 MOST_BYTES = 20_000_000

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from agent.campaign import CONFIG
-from agent.cli.edge import INTERRUPTED, exit_code_of, say, traceback_saved
-from agent.settings import compose, from_assignments
-from evals.bench.command import steps_in
-from evals.bench.makers import Makers, StepJudge
-from evals.bench.tasks import Task
-from evals.bench.work import Bench, Interrupted, work
-from record.errors import ExpectedFailure
+from labwright.agent.campaign import CONFIG
+from labwright.agent.cli.edge import INTERRUPTED, exit_code_of, say, traceback_saved
+from labwright.agent.settings import compose, from_assignments
+from labwright.evals.bench.command import steps_in
+from labwright.evals.bench.makers import Makers, StepJudge
+from labwright.evals.bench.tasks import Task
+from labwright.evals.bench.work import Bench, Interrupted, work
+from labwright.record.errors import ExpectedFailure
 
 
 def main(words: list[str]) -> int:

@@ -11,23 +11,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.budget import open_model
-from agent.campaign import Campaign, check_share, prepare
-from agent.cli.campaign import terms_of
-from agent.cli.checks import check_parts, check_space, check_writable
-from agent.cli.edge import DONE, FAILED, INTERRUPTED, say
-from agent.cli.paper_commands import BenchMlr
-from agent.settings import Settings, compose
-from evals.bench.makers import task_spent
-from evals.bench.table import BenchTable, StepTable, as_csv, table
-from evals.bench.tasks import STEPS, Line, StepName, read_tasks
-from evals.bench.work import Tasks, complete, keep_text, lines_of
-from inspector.text import dollars, duration, plain, short
-from models.roles.judge import JUDGE
-from record.campaign import CampaignBegan, CampaignEvent, Queued, RunEnded, Terms
-from record.errors import WrongUse
-from record.folder import write_file
-from record.nouns.frozen import Frozen
+from labwright.agent.budget import open_model
+from labwright.agent.campaign import Campaign, check_share, prepare
+from labwright.agent.cli.campaign import terms_of
+from labwright.agent.cli.checks import check_parts, check_space, check_writable
+from labwright.agent.cli.edge import DONE, FAILED, INTERRUPTED, say
+from labwright.agent.cli.paper_commands import BenchMlr
+from labwright.agent.settings import Settings, compose
+from labwright.evals.bench.makers import task_spent
+from labwright.evals.bench.table import BenchTable, StepTable, as_csv, table
+from labwright.evals.bench.tasks import STEPS, Line, StepName, read_tasks
+from labwright.evals.bench.work import Tasks, complete, keep_text, lines_of
+from labwright.inspector.text import dollars, duration, plain, short
+from labwright.models.roles.judge import JUDGE
+from labwright.record.campaign import CampaignBegan, CampaignEvent, Queued, RunEnded, Terms
+from labwright.record.errors import WrongUse
+from labwright.record.folder import write_file
+from labwright.record.nouns.frozen import Frozen
 
 JSON, CSV, MODELS = "results.json", "results.csv", "models.json"
 
@@ -63,7 +63,7 @@ def bench_mlr(asked: BenchMlr) -> int:
     prepare(out, settings, terms)
     write_file(out / MODELS, models.model_dump_json(indent=1))
     state = Campaign(out, Tasks(out, steps, task_spent), told=told, only=open_tasks).work(
-        (CampaignBegan(terms=terms, version=version("scientist")), *(Queued(name=name) for name in open_tasks)))
+        (CampaignBegan(terms=terms, version=version("labwright")), *(Queued(name=name) for name in open_tasks)))
     results = table(lines_of(out, steps, names), model=models.model, judge=models.judge)
     write_file(out / JSON, results.model_dump_json(indent=1) + "\n")
     write_file(out / CSV, as_csv(results))

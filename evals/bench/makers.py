@@ -12,33 +12,42 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent.budget import open_model
-from agent.campaign import spent_of
-from agent.cli.edge import INTERRUPTED
-from agent.ideation import LOG, IdeaTask, ideate
-from agent.run import resume, start
-from agent.settings import Settings, override
-from evals.bench.report import experiment_report
-from evals.bench.tasks import Outcome, Scoring, StepName, Task
-from evals.bench.work import Interrupted, Maker
-from models.errors import BudgetSpent
-from models.roles.judge import JUDGE
-from models.settings import ModelSettings
-from record.campaign import Amounts
-from record.claims.means import paper_claims, winner
-from record.events import Event
-from record.exchanges import spent_in
-from record.fold.apply import fold
-from record.fold.facts import RoleUsage, total_of
-from record.fold.state import RunState
-from record.folder import RunFolder, write_file
-from record.log import MemoryLog
-from record.nouns.idea import read_idea
-from record.nouns.papers import JUDGING
-from record.reading import RecordError, is_run, read_events, read_state
-from review.judge import Case, code_exhibit, file_exhibit, guarded, judged, read_paper, rubric_called, screened
-from stages.ideation.ideas import Step, idea_text, ideas_of
-from stages.judging import case_of
+from labwright.agent.budget import open_model
+from labwright.agent.campaign import spent_of
+from labwright.agent.cli.edge import INTERRUPTED
+from labwright.agent.ideation import LOG, IdeaTask, ideate
+from labwright.agent.run import resume, start
+from labwright.agent.settings import Settings, override
+from labwright.evals.bench.report import experiment_report
+from labwright.evals.bench.tasks import Outcome, Scoring, StepName, Task
+from labwright.evals.bench.work import Interrupted, Maker
+from labwright.models.errors import BudgetSpent
+from labwright.models.roles.judge import JUDGE
+from labwright.models.settings import ModelSettings
+from labwright.record.campaign import Amounts
+from labwright.record.claims.means import paper_claims, winner
+from labwright.record.events import Event
+from labwright.record.exchanges import spent_in
+from labwright.record.fold.apply import fold
+from labwright.record.fold.facts import RoleUsage, total_of
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, write_file
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.idea import read_idea
+from labwright.record.nouns.papers import JUDGING
+from labwright.record.reading import RecordError, is_run, read_events, read_state
+from labwright.review.judge import (
+    Case,
+    code_exhibit,
+    file_exhibit,
+    guarded,
+    judged,
+    read_paper,
+    rubric_called,
+    screened,
+)
+from labwright.stages.ideation.ideas import Step, idea_text, ideas_of
+from labwright.stages.judging import case_of
 
 ROUNDS = 3
 """Reflections on an idea."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from record.claims.differences import Difference, differences
-from record.claims.means import Claim, ablations, paper_claims, winner
-from record.fold.state import RunState
+from labwright.record.claims.differences import Difference, differences
+from labwright.record.claims.means import Claim, ablations, paper_claims, winner
+from labwright.record.fold.state import RunState
 
 MOST_LINES = 60
 """Of values, and of comparisons; the rest is counted."""

@@ -13,9 +13,9 @@ from statistics import fmean, stdev
 
 from pydantic import Field
 
-from evals.bench.tasks import STEPS, Line, StepName
-from record.fold.facts import RoleUsage, total_of
-from record.nouns.frozen import Frozen
+from labwright.evals.bench.tasks import STEPS, Line, StepName
+from labwright.record.fold.facts import RoleUsage, total_of
+from labwright.record.nouns.frozen import Frozen
 
 
 class Mean(Frozen):

@@ -14,11 +14,11 @@ from typing import Literal, TypeVar, get_args
 
 from pydantic import BaseModel, Field, ValidationError
 
-from record.errors import WrongUse
-from record.fold.facts import RoleUsage
-from record.folder import write_file
-from record.nouns.frozen import Frozen
-from record.nouns.papers import Judgement
+from labwright.record.errors import WrongUse
+from labwright.record.fold.facts import RoleUsage
+from labwright.record.folder import write_file
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.papers import Judgement
 
 MOST_BYTES = 200_000
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from agent.campaign import last_words, limits_of
-from evals.bench.tasks import BEFORE, Line, Outcome, Scoring, StepName, Task, needed, save, saved
-from models.errors import CatalogueError, ModelConfigError, ModelError
-from record.campaign import Amounts, Entry, RunEnded, Share
-from record.lock import RunLockedError
-from record.reading import RecordError
-from review.evidence.tex import TexError
-from review.judge import JudgeError
-from sandbox.errors import SandboxError
+from labwright.agent.campaign import last_words, limits_of
+from labwright.evals.bench.tasks import BEFORE, Line, Outcome, Scoring, StepName, Task, needed, save, saved
+from labwright.models.errors import CatalogueError, ModelConfigError, ModelError
+from labwright.record.campaign import Amounts, Entry, RunEnded, Share
+from labwright.record.lock import RunLockedError
+from labwright.record.reading import RecordError
+from labwright.review.evidence.tex import TexError
+from labwright.review.judge import JudgeError
+from labwright.sandbox.errors import SandboxError
 
 REFUSALS = (CatalogueError,)
 FAILURES = (ModelError, RecordError, RunLockedError, SandboxError, JudgeError, TexError, OSError)
@@ -143,7 +143,7 @@ class Tasks:
     asked: tuple[StepName, ...]
     spent: Callable[[Path], Amounts]
     """What a task took, by its folder."""
-    program: tuple[str, ...] = field(default=(sys.executable, "-m", "evals.bench"))
+    program: tuple[str, ...] = field(default=(sys.executable, "-m", "labwright.evals.bench"))
 
     def command(self, entry: Entry, share: Share) -> list[str]:
         return [*self.program, str(self.out), entry.name, ",".join(self.asked), *limits_of(share)]

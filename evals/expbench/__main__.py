@@ -10,28 +10,28 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from agent.budget import models_of
-from agent.campaign import CONFIG
-from agent.cli.edge import INTERRUPTED, exit_code_of, say, traceback_saved
-from agent.question import ANSWER, record_of
-from agent.question import answer as work_on
-from agent.settings import Settings, compose, from_assignments, override
-from evals.expbench.answers import SCRIPT as HANDED_IN
-from evals.expbench.answers import Answer, of_reply, read_answers
-from evals.expbench.command import ORDER, Order, clean_name, folder_name, found_in
-from evals.expbench.evaluating import Evaluated, Evaluation, keep, kept
-from evals.expbench.judging import Verdicts, by_model, scripted
-from evals.expbench.masking import InvalidTask, begin_history, masked_copy, repository_of
-from evals.expbench.tasks import Task, read_tasks
-from models.budget import BudgetSettings
-from models.errors import BudgetSpent, ProviderDown
-from models.roles.answering import ANSWER_DESIGN
-from record.errors import ExpectedFailure
-from record.log import MemoryLog
-from record.nouns.question import Question
-from sandbox.isolation.processes import kill_orphans
-from sandbox.repository.mirror import Mirror
-from stages.repository.question import SCRIPT
+from labwright.agent.budget import models_of
+from labwright.agent.campaign import CONFIG
+from labwright.agent.cli.edge import INTERRUPTED, exit_code_of, say, traceback_saved
+from labwright.agent.question import ANSWER, record_of
+from labwright.agent.question import answer as work_on
+from labwright.agent.settings import Settings, compose, from_assignments, override
+from labwright.evals.expbench.answers import SCRIPT as HANDED_IN
+from labwright.evals.expbench.answers import Answer, of_reply, read_answers
+from labwright.evals.expbench.command import ORDER, Order, clean_name, folder_name, found_in
+from labwright.evals.expbench.evaluating import Evaluated, Evaluation, keep, kept
+from labwright.evals.expbench.judging import Verdicts, by_model, scripted
+from labwright.evals.expbench.masking import InvalidTask, begin_history, masked_copy, repository_of
+from labwright.evals.expbench.tasks import Task, read_tasks
+from labwright.models.budget import BudgetSettings
+from labwright.models.errors import BudgetSpent, ProviderDown
+from labwright.models.roles.answering import ANSWER_DESIGN
+from labwright.record.errors import ExpectedFailure
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.question import Question
+from labwright.sandbox.isolation.processes import kill_orphans
+from labwright.sandbox.repository.mirror import Mirror
+from labwright.stages.repository.question import SCRIPT
 
 
 def main(words: list[str]) -> int:

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 from pydantic import Field, ValidationError
 
-from evals.expbench.tasks import text_of
-from record.errors import WrongUse
-from record.nouns.frozen import Frozen
-from sandbox.untrusted import write_whole
+from labwright.evals.expbench.tasks import text_of
+from labwright.record.errors import WrongUse
+from labwright.record.nouns.frozen import Frozen
+from labwright.sandbox.untrusted import write_whole
 
 SCRIPT = "reproduce_exp_bench.sh"
 KEYS = frozenset(("design", "conclusion"))

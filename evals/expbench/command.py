@@ -11,30 +11,30 @@ from pathlib import Path
 
 from rich.console import Console
 
-from agent.budget import open_model
-from agent.campaign import Campaign, last_words, limits_of, prepare
-from agent.cli.campaign import terms_of
-from agent.cli.checks import check_isolation, check_space, check_writable
-from agent.cli.edge import DONE, FAILED, INTERRUPTED, say
-from agent.cli.paper_commands import BenchExp
-from agent.cli.shown import line, show
-from agent.cli.shown import table as lines_in_columns
-from agent.settings import Settings, compose
-from evals.expbench.answers import Answer, read_answers
-from evals.expbench.evaluating import STEPS, Evaluated, Steps, kept
-from evals.expbench.masking import NoRepository, repository_of
-from evals.expbench.page import page
-from evals.expbench.scores import NAMES, percent, scores
-from evals.expbench.table import ExpTable, as_csv, by_group, of_all, table
-from evals.expbench.tasks import Task, read_tasks
-from inspector.text import plain, short
-from models.roles.answering import ANSWER_DESIGN
-from record.campaign import CampaignBegan, CampaignEvent, Entry, Queued, RunEnded, Share
-from record.errors import WrongUse
-from record.folder import write_file
-from record.nouns.frozen import Frozen
-from sandbox.gpu_leases import open_leases
-from sandbox.gpus import cuda_visible_devices
+from labwright.agent.budget import open_model
+from labwright.agent.campaign import Campaign, last_words, limits_of, prepare
+from labwright.agent.cli.campaign import terms_of
+from labwright.agent.cli.checks import check_isolation, check_space, check_writable
+from labwright.agent.cli.edge import DONE, FAILED, INTERRUPTED, say
+from labwright.agent.cli.paper_commands import BenchExp
+from labwright.agent.cli.shown import line, show
+from labwright.agent.cli.shown import table as lines_in_columns
+from labwright.agent.settings import Settings, compose
+from labwright.evals.expbench.answers import Answer, read_answers
+from labwright.evals.expbench.evaluating import STEPS, Evaluated, Steps, kept
+from labwright.evals.expbench.masking import NoRepository, repository_of
+from labwright.evals.expbench.page import page
+from labwright.evals.expbench.scores import NAMES, percent, scores
+from labwright.evals.expbench.table import ExpTable, as_csv, by_group, of_all, table
+from labwright.evals.expbench.tasks import Task, read_tasks
+from labwright.inspector.text import plain, short
+from labwright.models.roles.answering import ANSWER_DESIGN
+from labwright.record.campaign import CampaignBegan, CampaignEvent, Entry, Queued, RunEnded, Share
+from labwright.record.errors import WrongUse
+from labwright.record.folder import write_file
+from labwright.record.nouns.frozen import Frozen
+from labwright.sandbox.gpu_leases import open_leases
+from labwright.sandbox.gpus import cuda_visible_devices
 
 JSON, CSV, PAGE, ORDER = "results.json", "results.csv", "results.html", "order.json"
 
@@ -85,7 +85,7 @@ def bench_exp(asked: BenchExp) -> int:
 
     to_do = [name for name in ready if not complete(found_in(out, folder_name(name)), answers, name)]
     state = Campaign(out, ExpTasks(out), told=told, only=[folder_name(name) for name in to_do]).work(
-        (CampaignBegan(terms=terms, version=version("scientist")), *(Queued(name=folder_name(name)) for name in to_do)))
+        (CampaignBegan(terms=terms, version=version("labwright")), *(Queued(name=folder_name(name)) for name in to_do)))
     evaluated = evaluated_of(out, tasks, skipped)
     results = results_of(evaluated, tasks, order)
     write_file(out / JSON, results.model_dump_json(indent=1) + "\n")
@@ -166,7 +166,7 @@ class ExpTasks:
     """The tasks of the bench as jobs of a campaign: each is a process that takes its answers one after the other."""
 
     def __init__(self, out: Path, program: tuple[str, ...] = ()) -> None:
-        self.out, self.program = out, program or (sys.executable, "-m", "evals.expbench")
+        self.out, self.program = out, program or (sys.executable, "-m", "labwright.evals.expbench")
 
     def command(self, entry: Entry, share: Share) -> list[str]:
         return [*self.program, str(self.out), entry.name, *limits_of(share)]

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from evals.expbench.answers import Answer
-from evals.expbench.masking import PAPERS
-from stages.repository.results import measured_in, read_result
-from stages.repository.stated import numbers_in
+from labwright.evals.expbench.answers import Answer
+from labwright.evals.expbench.masking import PAPERS
+from labwright.stages.repository.results import measured_in, read_result
+from labwright.stages.repository.stated import numbers_in
 
 LITERAL = re.compile(r"(?<![\w.])\d*\.\d+(?:[eE][-+]?\d+)?")
 FEWEST = 3

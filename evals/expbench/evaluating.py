@@ -11,23 +11,23 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from evals.expbench import scores
-from evals.expbench.answers import Answer
-from evals.expbench.conduct import record_of
-from evals.expbench.execution import Execution, execute
-from evals.expbench.facts import facts_of, monitor
-from evals.expbench.judging import Verdicts
-from evals.expbench.masking import InvalidTask, masked_copy
-from evals.expbench.scores import Items, Judged
-from evals.expbench.tasks import Task
-from record.folder import write_file
-from record.nouns.frozen import Frozen
-from sandbox.errors import SandboxError
-from sandbox.repository.mirror import Mirror
-from sandbox.settings import SandboxSettings
-from stages.repository.question import change_of
-from stages.repository.results import arms_in, comparisons_of, counts_of, measured_in
-from stages.repository.stated import Claim, bound, held, standing, stated_results
+from labwright.evals.expbench import scores
+from labwright.evals.expbench.answers import Answer
+from labwright.evals.expbench.conduct import record_of
+from labwright.evals.expbench.execution import Execution, execute
+from labwright.evals.expbench.facts import facts_of, monitor
+from labwright.evals.expbench.judging import Verdicts
+from labwright.evals.expbench.masking import InvalidTask, masked_copy
+from labwright.evals.expbench.scores import Items, Judged
+from labwright.evals.expbench.tasks import Task
+from labwright.record.folder import write_file
+from labwright.record.nouns.frozen import Frozen
+from labwright.sandbox.errors import SandboxError
+from labwright.sandbox.repository.mirror import Mirror
+from labwright.sandbox.settings import SandboxSettings
+from labwright.stages.repository.question import change_of
+from labwright.stages.repository.results import arms_in, comparisons_of, counts_of, measured_in
+from labwright.stages.repository.stated import Claim, bound, held, standing, stated_results
 
 FILE = "evaluated.json"
 Steps = Literal["design", "implement", "execute", "conclude"]

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evals.expbench.answers import SCRIPT, Answer, put_in
-from evals.expbench.conduct import base_results, results_in
-from sandbox.executor import LocalExecutor
-from sandbox.repository.command import CommandJob
-from sandbox.repository.environment import environment_for
-from sandbox.settings import SandboxSettings
-from stages.repository.question import hashes
-from stages.repository.results import result_files
+from labwright.evals.expbench.answers import SCRIPT, Answer, put_in
+from labwright.evals.expbench.conduct import base_results, results_in
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.repository.command import CommandJob
+from labwright.sandbox.repository.environment import environment_for
+from labwright.sandbox.settings import SandboxSettings
+from labwright.stages.repository.question import hashes
+from labwright.stages.repository.results import result_files
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from agent.budget import models_of
-from agent.campaign import slug
-from agent.cli.checks import check_space, check_writable
-from agent.cli.edge import DONE, FINDINGS
-from agent.cli.paper_commands import BenchExpExtract, BenchExpReview
-from agent.cli.shown import line, show
-from agent.settings import Settings, compose
-from evals.expbench.tasks import DRAFT, GROUPS, SUFFIX
-from models.client import Models
-from models.roles.extracting import (
+from labwright.agent.budget import models_of
+from labwright.agent.campaign import slug
+from labwright.agent.cli.checks import check_space, check_writable
+from labwright.agent.cli.edge import DONE, FINDINGS
+from labwright.agent.cli.paper_commands import BenchExpExtract, BenchExpReview
+from labwright.agent.cli.shown import line, show
+from labwright.agent.settings import Settings, compose
+from labwright.evals.expbench.tasks import DRAFT, GROUPS, SUFFIX
+from labwright.models.client import Models
+from labwright.models.roles.extracting import (
     PAPER_QUESTIONS,
     QUESTION_SCRIPTS,
     SCRIPT_STEPS,
@@ -35,22 +35,22 @@ from models.roles.extracting import (
     ScriptSteps,
     ScriptStepsInputs,
 )
-from models.roles.judge import ShownPaper
-from models.roles.repository import Shown
-from record.errors import WrongUse
-from record.folder import write_file
-from record.lock import hold
-from record.log import EventLog
-from record.nouns.decisions import Work
-from record.prompts import keep as keep_prompt
-from record.whole_numbers import parse_whole_number
-from review.judge import guarded, read_paper
-from review.judge.quotes import stands_in
-from review.judge.sections import excerpt
-from sandbox.repository.mirror import Mirror
-from stages.bench import numbered
-from stages.repository.context import context_of, requested
-from stages.repository.stated import numbers_in
+from labwright.models.roles.judge import ShownPaper
+from labwright.models.roles.repository import Shown
+from labwright.record.errors import WrongUse
+from labwright.record.folder import write_file
+from labwright.record.lock import hold
+from labwright.record.log import EventLog
+from labwright.record.nouns.decisions import Work
+from labwright.record.prompts import keep as keep_prompt
+from labwright.record.whole_numbers import parse_whole_number
+from labwright.review.judge import guarded, read_paper
+from labwright.review.judge.quotes import stands_in
+from labwright.review.judge.sections import excerpt
+from labwright.sandbox.repository.mirror import Mirror
+from labwright.stages.bench import numbered
+from labwright.stages.repository.context import context_of, requested
+from labwright.stages.repository.stated import numbers_in
 
 LOG, PAPERS, NEEDS = "extract.db", "papers.jsonl", "needs.json"
 CHARACTERS = 110_000

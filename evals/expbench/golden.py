@@ -12,12 +12,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from evals.expbench import scores
-from evals.expbench.facts import facts_of, monitor
-from evals.expbench.scores import Items, Judged
-from evals.expbench.tasks import PathRefused, design_items, repository_path
-from evals.shares import wilson
-from stages.repository.stated import Claim, bound, held, standing
+from labwright.evals.expbench import scores
+from labwright.evals.expbench.facts import facts_of, monitor
+from labwright.evals.expbench.scores import Items, Judged
+from labwright.evals.expbench.tasks import PathRefused, design_items, repository_path
+from labwright.evals.shares import wilson
+from labwright.stages.repository.stated import Claim, bound, held, standing
 
 Case = Mapping[str, Any]
 ITEMS = {"y": 1, "n": 1, "-": 0}

@@ -11,11 +11,11 @@ from typing import Any, Protocol, cast
 
 from pydantic import Field
 
-from evals.expbench.answers import Answer
-from evals.expbench.scores import said
-from evals.expbench.tasks import Task
-from models.client import ModelClient
-from models.roles.answering import (
+from labwright.evals.expbench.answers import Answer
+from labwright.evals.expbench.scores import said
+from labwright.evals.expbench.tasks import Task
+from labwright.models.client import ModelClient
+from labwright.models.roles.answering import (
     ANSWER_CHANGE,
     ANSWER_CONCLUSION,
     ANSWER_CONDUCT,
@@ -27,9 +27,9 @@ from models.roles.answering import (
     DesignInputs,
     Item,
 )
-from record.nouns.frozen import Frozen
-from review.judge.quotes import squeezed
-from stages.repository.stated import Claim
+from labwright.record.nouns.frozen import Frozen
+from labwright.review.judge.quotes import squeezed
+from labwright.stages.repository.stated import Claim
 
 LONGEST_CHANGE = 78_000
 """Characters of a change that a judge is shown."""

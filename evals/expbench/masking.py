@@ -15,10 +15,10 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from evals.expbench.tasks import Task
-from record.errors import ExpectedFailure
-from sandbox.errors import RepositoryError
-from sandbox.repository.mirror import Mirror, git
+from labwright.evals.expbench.tasks import Task
+from labwright.record.errors import ExpectedFailure
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository.mirror import Mirror, git
 
 CACHES = frozenset(("__pycache__", ".ipynb_checkpoints", ".git", ".hg", ".svn", ".mypy_cache", ".pytest_cache"))
 COMPILED = frozenset((".pyc", ".pyo"))

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from html import escape
 
-from evals.expbench import scores
-from evals.expbench.evaluating import Evaluated
-from evals.expbench.judging import ItemJudged
-from evals.expbench.table import ExpTable, by_group, of_all
-from evals.expbench.tasks import Task
+from labwright.evals.expbench import scores
+from labwright.evals.expbench.evaluating import Evaluated
+from labwright.evals.expbench.judging import ItemJudged
+from labwright.evals.expbench.table import ExpTable, by_group, of_all
+from labwright.evals.expbench.tasks import Task
 
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem; color: #1c2430; }

@@ -9,11 +9,11 @@ from fractions import Fraction
 
 from pydantic import Field
 
-from evals.expbench import scores as scoring
-from evals.expbench.evaluating import STEPS, Evaluated
-from evals.expbench.tasks import Task
-from evals.shares import wilson
-from record.nouns.frozen import Frozen
+from labwright.evals.expbench import scores as scoring
+from labwright.evals.expbench.evaluating import STEPS, Evaluated
+from labwright.evals.expbench.tasks import Task
+from labwright.evals.shares import wilson
+from labwright.record.nouns.frozen import Frozen
 
 SHARES = frozenset(scoring.NAMES) - {"D", "I"}
 """Scores that a task has or has not: their means are shares, with Wilson's interval."""

@@ -14,8 +14,8 @@ from typing import Any, Literal, cast
 
 from pydantic import Field
 
-from record.errors import WrongUse
-from record.nouns.frozen import Frozen
+from labwright.record.errors import WrongUse
+from labwright.record.nouns.frozen import Frozen
 
 SUFFIX = "_complete_final.json"
 DRAFT = "draft"

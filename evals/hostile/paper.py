@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from review.evidence import tex
-from review.judge.reader import PaperError
+from labwright.review.evidence import tex
+from labwright.review.judge.reader import PaperError
 
 BODY = (
     "We study whether label smoothing changes the calibration of small convolutional networks. Five seeds were trained "

@@ -23,8 +23,8 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from record.folder import open_regular
-from record.reading import snapshot
+from labwright.record.folder import open_regular
+from labwright.record.reading import snapshot
 
 CONTAINED = frozenset({
     "nodes", "cells", "paper", "review", "literature", "probes", "templates", "prompts", "code", "branch",

@@ -26,11 +26,11 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from fastapi import HTTPException
 from starlette.responses import Response
 
-from inspector.files import bytes_of
-from inspector.web.app import Handlers
-from inspector.web.pages import HERE, Pages
-from inspector.web.paper_pages import figures_of
-from record.reading import RecordError
+from labwright.inspector.files import bytes_of
+from labwright.inspector.web.app import Handlers
+from labwright.inspector.web.pages import HERE, Pages
+from labwright.inspector.web.paper_pages import figures_of
+from labwright.record.reading import RecordError
 
 PAGES = 9_000_000
 """Bytes of all pages."""

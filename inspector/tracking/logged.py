@@ -7,14 +7,14 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from inspector.files import LARGEST, bytes_of, curve_points, listed
-from inspector.logs import node_of
-from inspector.text import plain, short
-from inspector.tree import tree_of
-from record.fold.apply import apply
-from record.fold.state import RunState
-from record.nouns.nodes import Node
-from record.reading import read_events
+from labwright.inspector.files import LARGEST, bytes_of, curve_points, listed
+from labwright.inspector.logs import node_of
+from labwright.inspector.text import plain, short
+from labwright.inspector.tree import tree_of
+from labwright.record.fold.apply import apply
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.nodes import Node
+from labwright.record.reading import read_events
 
 POINTS = 50_000
 """Points of a node's curves that are exported."""

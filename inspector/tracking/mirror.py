@@ -14,11 +14,11 @@ from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
 
-from inspector.follow import Follower
-from inspector.logs import node_of
-from inspector.tracking.logged import Logged, Sink, Times, node_logged, run_logged
-from record.errors import WrongUse
-from record.reading import RecordError, is_run
+from labwright.inspector.follow import Follower
+from labwright.inspector.logs import node_of
+from labwright.inspector.tracking.logged import Logged, Sink, Times, node_logged, run_logged
+from labwright.record.errors import WrongUse
+from labwright.record.reading import RecordError, is_run
 
 EVERY = 5.0
 """Seconds between two looks at the log."""
@@ -33,15 +33,17 @@ def tracker(asked: str) -> Open:
     if name not in ("wandb", "mlflow"):
         raise WrongUse(f"--track {asked}: give wandb or mlflow, with :DIR (or for MLflow :URI) for another place")
     if find_spec(name) is None:
-        raise WrongUse(f"--track {name}: it is not installed: pip install 'scientist[{name}]'")
+        raise WrongUse(f"--track {name}: it is not installed: pip install 'labwright[{name}]'")
 
     def opened(folder: Path, run: Logged) -> Sink:
         if name == "mlflow":
-            from inspector.tracking.mlflow import MlflowStore  # each tracker is an extra that need not be installed
+            from labwright.inspector.tracking.mlflow import (
+                MlflowStore,  # each tracker is an extra that need not be installed
+            )
 
             return MlflowStore(folder, run, place or os.environ.get("MLFLOW_TRACKING_URI") or str(folder / "mlflow"),
                                force=True)
-        from inspector.tracking.wandb import WandbStore
+        from labwright.inspector.tracking.wandb import WandbStore
 
         mode = os.environ.get("WANDB_MODE") or ("online" if os.environ.get("WANDB_API_KEY") else "offline")
         return WandbStore(folder, run, Path(place).resolve() if place else folder, force=True, mode=mode)

@@ -14,8 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from inspector.tracking.logged import Logged, Record, copy_files
-from record.errors import WrongUse
+from labwright.inspector.tracking.logged import Logged, Record, copy_files
+from labwright.record.errors import WrongUse
 
 BATCH = 900
 """Values that are sent at a time (MLflow takes 1000)."""
@@ -41,7 +41,7 @@ class MlflowStore:
         try:
             tracking, exceptions = import_module("mlflow.tracking"), import_module("mlflow.exceptions")
         except ImportError:
-            raise WrongUse("MLflow is not installed: pip install 'scientist[mlflow]'") from None
+            raise WrongUse("MLflow is not installed: pip install 'labwright[mlflow]'") from None
         self._folder, self._place = folder, place
         self._faults = (exceptions.MlflowException, OSError)
         self.address, artifacts = place, None  # files go where the server keeps them

@@ -13,8 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from inspector.tracking.logged import Logged, Record, copy_files
-from record.errors import WrongUse
+from labwright.inspector.tracking.logged import Logged, Record, copy_files
+from labwright.record.errors import WrongUse
 
 QUIET = {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false", "WANDB_CONSOLE": "off",
          "WANDB_DISABLE_GIT": "true", "WANDB_DISABLE_CODE": "true"}
@@ -41,7 +41,7 @@ class WandbStore:
         try:
             self._wandb: Any = import_module("wandb")
         except ImportError:
-            raise WrongUse("Weights & Biases is not installed: pip install 'scientist[wandb]'") from None
+            raise WrongUse("Weights & Biases is not installed: pip install 'labwright[wandb]'") from None
         self._run_folder, self._whole, self._folder, self._mode = run_folder, run.id, folder, mode
         if not force and any(folder.glob(f"wandb/offline-run-*-{self._id(run)}")):
             raise WrongUse(f"{run.id} is in {folder} already: choose another folder, or --force adds it again")

@@ -18,17 +18,17 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
-from inspector.files import LARGEST, RefusedError, blocks, open_within
-from inspector.headline import score_of_paper
-from inspector.web.calls import calls_of, opened
-from inspector.web.forms import OF_NODES, ask, command_of, fields_of
-from inspector.web.node_panel import panel_of
-from inspector.web.pages import HERE, Pages, or_404
-from inspector.web.paper_pages import PaperPages
-from inspector.web.pieces import Piece, RunPieces, by_parent, update
-from inspector.web.views import Foresee, RunViews
-from inspector.web.watched import FOLDED, RunLine, Runs, Watched, kept
-from record.nouns.nodes import STAGES
+from labwright.inspector.files import LARGEST, RefusedError, blocks, open_within
+from labwright.inspector.headline import score_of_paper
+from labwright.inspector.web.calls import calls_of, opened
+from labwright.inspector.web.forms import OF_NODES, ask, command_of, fields_of
+from labwright.inspector.web.node_panel import panel_of
+from labwright.inspector.web.pages import HERE, Pages, or_404
+from labwright.inspector.web.paper_pages import PaperPages
+from labwright.inspector.web.pieces import Piece, RunPieces, by_parent, update
+from labwright.inspector.web.views import Foresee, RunViews
+from labwright.inspector.web.watched import FOLDED, RunLine, Runs, Watched, kept
+from labwright.record.nouns.nodes import STAGES
 
 STATIC = {"inspector.js": "text/javascript", "inspector.css": "text/css", "icon.svg": "image/svg+xml"}
 SHOWN_AS = {".png": "image/png", ".pdf": "application/pdf"}

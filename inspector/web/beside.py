@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from inspector.files import bytes_of
-from inspector.headline import headline_of
-from inspector.web.node_panel import CURVES, SourceFile, sources_of
-from inspector.web.plots import Chart, chart, charts
-from inspector.web.run_chart import best_so_far
-from inspector.web.watched import RunLine, Watched
-from record.fold.state import RunState
-from record.nouns.data import Measurement
-from record.nouns.nodes import Node
+from labwright.inspector.files import bytes_of
+from labwright.inspector.headline import headline_of
+from labwright.inspector.web.node_panel import CURVES, SourceFile, sources_of
+from labwright.inspector.web.plots import Chart, chart, charts
+from labwright.inspector.web.run_chart import best_so_far
+from labwright.inspector.web.watched import RunLine, Watched
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.nodes import Node
 
 MOST: Final = 6
 Side = tuple[float, float | None, bool]

@@ -6,15 +6,15 @@ import json
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
-from inspector.text import printable
-from inspector.web.watched import Watched
-from record.events.running import Answered
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.manifest import files_of
-from record.nouns.decisions import Compare, Expand, Work
-from record.nouns.nodes import node_id
-from record.prompts import prompt_of
+from labwright.inspector.text import printable
+from labwright.inspector.web.watched import Watched
+from labwright.record.events.running import Answered
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.manifest import files_of
+from labwright.record.nouns.decisions import Compare, Expand, Work
+from labwright.record.nouns.nodes import node_id
+from labwright.record.prompts import prompt_of
 
 TEXT: Final = 100_000
 """Characters of a prompt or an answer that are shown."""

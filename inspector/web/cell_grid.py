@@ -7,9 +7,9 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from inspector.web.watched import Watched
-from record.cells import CellOutcome, CellStatus
-from record.nouns.data import DataPlan, arm_of, level_of
+from labwright.inspector.web.watched import Watched
+from labwright.record.cells import CellOutcome, CellStatus
+from labwright.record.nouns.data import DataPlan, arm_of, level_of
 
 AT_ONCE: Final = 100
 """Nodes on one page."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from inspector.render import STATUS
-from inspector.tree import Row, StageRows
-from record.claims.means import Claim
-from record.nouns.hypotheses import PartDecided
-from record.nouns.nodes import NodeKind, NodeStatus
+from labwright.inspector.render import STATUS
+from labwright.inspector.tree import Row, StageRows
+from labwright.record.claims.means import Claim
+from labwright.record.nouns.hypotheses import PartDecided
+from labwright.record.nouns.nodes import NodeKind, NodeStatus
 
 T = TypeVar("T", Claim, PartDecided)
 KIND_SHAPE: Final[Mapping[NodeKind, str]] = {

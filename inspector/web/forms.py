@@ -13,10 +13,10 @@ from urllib.parse import parse_qsl
 from fastapi import HTTPException
 from pydantic import ValidationError
 
-from inspector.text import printable, short
-from inspector.web.watched import Watched
-from record.control import LONGEST, refused, send, user
-from record.events.running import Commanded
+from labwright.inspector.text import printable, short
+from labwright.inspector.web.watched import Watched
+from labwright.record.control import LONGEST, refused, send, user
+from labwright.record.events.running import Commanded
 
 LONGEST_FORM = 16 * 2**10
 """Bytes of a form."""

@@ -9,16 +9,16 @@ from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
-from inspector.files import Listed, bytes_of, listed, text_of
-from inspector.web.calls import Call, call_of
-from inspector.web.forms import Actions, actions
-from inspector.web.plots import Chart, charts
-from inspector.web.watched import Watched
-from record.cells import CellCounts, CellStatus, cells_of, counts_of
-from record.nouns.data import DataPlan, Measurement
-from record.nouns.nodes import Attempt, Node
-from record.repository_source import CODE, ArmCode
-from record.source import file_of
+from labwright.inspector.files import Listed, bytes_of, listed, text_of
+from labwright.inspector.web.calls import Call, call_of
+from labwright.inspector.web.forms import Actions, actions
+from labwright.inspector.web.plots import Chart, charts
+from labwright.inspector.web.watched import Watched
+from labwright.record.cells import CellCounts, CellStatus, cells_of, counts_of
+from labwright.record.nouns.data import DataPlan, Measurement
+from labwright.record.nouns.nodes import Attempt, Node
+from labwright.record.repository_source import CODE, ArmCode
+from labwright.record.source import file_of
 
 CURVES: Final = 8 * 2**20
 """Bytes of curves that are read."""

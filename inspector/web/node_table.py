@@ -7,11 +7,11 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from inspector.text import plain
-from inspector.tree import Row
-from inspector.web.run_chart import gap_of
-from inspector.web.watched import Watched
-from record.fold.state import RunState
+from labwright.inspector.text import plain
+from labwright.inspector.tree import Row
+from labwright.inspector.web.run_chart import gap_of
+from labwright.inspector.web.watched import Watched
+from labwright.record.fold.state import RunState
 
 MOST: Final = 2000
 """Rows of a page; the CSV has all."""

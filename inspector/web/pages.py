@@ -11,15 +11,15 @@ from fastapi import HTTPException
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from inspector.cells import cells_text, left_text
-from inspector.headline import score_of_paper
-from inspector.render import ahead_text
-from inspector.text import cached, count, dollars, duration, plain, printable, short
-from inspector.tree import branch_text
-from inspector.web.drawing import KIND_SHAPE, MARKS
-from inspector.web.node_table import TEXTS
-from record.claims.clauses import lost_seeds
-from record.nouns.nodes import STAGES
+from labwright.inspector.cells import cells_text, left_text
+from labwright.inspector.headline import score_of_paper
+from labwright.inspector.render import ahead_text
+from labwright.inspector.text import cached, count, dollars, duration, plain, printable, short
+from labwright.inspector.tree import branch_text
+from labwright.inspector.web.drawing import KIND_SHAPE, MARKS
+from labwright.inspector.web.node_table import TEXTS
+from labwright.record.claims.clauses import lost_seeds
+from labwright.record.nouns.nodes import STAGES
 
 HERE = Path(__file__).parent
 T = TypeVar("T")

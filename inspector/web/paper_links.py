@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import eq
 from typing import Final, Literal, NamedTuple
 
-from inspector.paper_text import Bits
-from inspector.web.pdf_pages import Document, Word
+from labwright.inspector.paper_text import Bits
+from labwright.inspector.web.pdf_pages import Document, Word
 
 AROUND: Final = 12
 """Words on either side of a value that are compared."""

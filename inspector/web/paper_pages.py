@@ -11,16 +11,16 @@ from typing import Final, NamedTuple
 from fastapi import HTTPException
 from starlette.responses import Response
 
-from inspector.files import text_of
-from inspector.paper_text import SOURCES, bits_of, values_of
-from inspector.tracer import Tracer, number_of
-from inspector.web.pages import Pages, or_404
-from inspector.web.paper_links import Link, links_of
-from inspector.web.pdf_pages import PdfError, document, picture
-from inspector.web.watched import Watched, kept
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.nouns.figures import FigureReview
+from labwright.inspector.files import text_of
+from labwright.inspector.paper_text import SOURCES, bits_of, values_of
+from labwright.inspector.tracer import Tracer, number_of
+from labwright.inspector.web.pages import Pages, or_404
+from labwright.inspector.web.paper_links import Link, links_of
+from labwright.inspector.web.pdf_pages import PdfError, document, picture
+from labwright.inspector.web.watched import Watched, kept
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.nouns.figures import FigureReview
 
 AT_ONCE: Final = 8
 """Sheets on one page of the browser."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from unicodedata import normalize
 
-from inspector.files import LARGEST, RefusedError, open_within
+from labwright.inspector.files import LARGEST, RefusedError, open_within
 
 TIME: Final = 30.0
 """Seconds for one call of poppler."""

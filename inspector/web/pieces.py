@@ -11,20 +11,27 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from inspector.headline import Headline, headline_of
-from inspector.render import subject_lines
-from inspector.tree import StageRows
-from inspector.web.drawing import WIDE, Interval, drawn, effect_bar, intervals
-from inspector.web.forms import OF_NODES, actions
-from inspector.web.pages import Pages
-from inspector.web.plots import Chart, chart
-from inspector.web.watched import RunLine, Watched
-from record.claims.differences import Difference, differences
-from record.claims.means import Claim, ablation_claims, ablations, trusted_replicates, validation_claims, winner
-from record.effort import Account
-from record.fold.state import RunState
-from record.nouns.frozen import Frozen
-from record.nouns.nodes import STAGES, StageName, StageSummary
+from labwright.inspector.headline import Headline, headline_of
+from labwright.inspector.render import subject_lines
+from labwright.inspector.tree import StageRows
+from labwright.inspector.web.drawing import WIDE, Interval, drawn, effect_bar, intervals
+from labwright.inspector.web.forms import OF_NODES, actions
+from labwright.inspector.web.pages import Pages
+from labwright.inspector.web.plots import Chart, chart
+from labwright.inspector.web.watched import RunLine, Watched
+from labwright.record.claims.differences import Difference, differences
+from labwright.record.claims.means import (
+    Claim,
+    ablation_claims,
+    ablations,
+    trusted_replicates,
+    validation_claims,
+    winner,
+)
+from labwright.record.effort import Account
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.nodes import STAGES, StageName, StageSummary
 
 
 class Piece(NamedTuple):

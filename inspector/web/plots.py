@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 from math import floor, log10
 from typing import Final, NamedTuple
 
-from inspector.files import curve_points
+from labwright.inspector.files import curve_points
 
 WIDE, HIGH = 320.0, 130.0
 HUES, DASHES = 8, 6

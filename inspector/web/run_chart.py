@@ -7,12 +7,12 @@ from itertools import accumulate
 from statistics import fmean, quantiles
 from typing import Literal, NamedTuple
 
-from inspector.timeline import Timeline
-from inspector.tree import Row, Tree
-from inspector.web.plots import Scale, path, scale, stairs
-from inspector.web.watched import Watched
-from record.fold.state import RunState
-from record.nouns.nodes import SEARCH_KINDS, NodeKind
+from labwright.inspector.timeline import Timeline
+from labwright.inspector.tree import Row, Tree
+from labwright.inspector.web.plots import Scale, path, scale, stairs
+from labwright.inspector.web.watched import Watched
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.nodes import SEARCH_KINDS, NodeKind
 
 Over = Literal["nodes", "hours", "cost"]
 WIDE, HIGH = 960.0, 240.0

@@ -14,10 +14,10 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from inspector.web.app import make_app
-from inspector.web.forms import LONGEST_FORM
-from inspector.web.views import Foresee
-from record.errors import WrongUse
+from labwright.inspector.web.app import make_app
+from labwright.inspector.web.forms import LONGEST_FORM
+from labwright.inspector.web.views import Foresee
+from labwright.record.errors import WrongUse
 
 HOST = "127.0.0.1"
 

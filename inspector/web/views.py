@@ -11,18 +11,18 @@ from urllib.parse import urlencode
 from fastapi import HTTPException, Query
 from starlette.responses import Response
 
-from inspector.status import Ahead
-from inspector.timeline import share_used
-from inspector.web.beside import MOST, beside, runs_beside
-from inspector.web.cell_grid import SIGNS, grid_of
-from inspector.web.node_table import MOST as MOST_ROWS
-from inspector.web.node_table import USUAL, Asked, csv_of, names_of, table_of
-from inspector.web.pages import Pages
-from inspector.web.plots import Chart, chart
-from inspector.web.run_chart import Over, run_chart, time_unit
-from inspector.web.watched import Watched
-from inspector.why import Outlook, Slot, slots_of
-from record.fold.state import RunState
+from labwright.inspector.status import Ahead
+from labwright.inspector.timeline import share_used
+from labwright.inspector.web.beside import MOST, beside, runs_beside
+from labwright.inspector.web.cell_grid import SIGNS, grid_of
+from labwright.inspector.web.node_table import MOST as MOST_ROWS
+from labwright.inspector.web.node_table import USUAL, Asked, csv_of, names_of, table_of
+from labwright.inspector.web.pages import Pages
+from labwright.inspector.web.plots import Chart, chart
+from labwright.inspector.web.run_chart import Over, run_chart, time_unit
+from labwright.inspector.web.watched import Watched
+from labwright.inspector.why import Outlook, Slot, slots_of
+from labwright.record.fold.state import RunState
 
 Names = Annotated[list[str], Query()]
 Foresee = Callable[[RunState], tuple[Ahead | None, Outlook]]

@@ -14,14 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from inspector.follow import HOLDER, Follower
-from inspector.headline import Headline, headline_of
-from inspector.status import Happened, Status, happened, status_in
-from inspector.timeline import Timeline
-from inspector.tree import Cells, Tree, tree_of
-from record.cells import all_cells
-from record.fold.state import RunState
-from record.reading import SETTLED, RecordError, Stamp, is_run, stamps
+from labwright.inspector.follow import HOLDER, Follower
+from labwright.inspector.headline import Headline, headline_of
+from labwright.inspector.status import Happened, Status, happened, status_in
+from labwright.inspector.timeline import Timeline
+from labwright.inspector.tree import Cells, Tree, tree_of
+from labwright.record.cells import all_cells
+from labwright.record.fold.state import RunState
+from labwright.record.reading import SETTLED, RecordError, Stamp, is_run, stamps
 
 POLL = 0.02
 """Seconds between two looks at a log."""

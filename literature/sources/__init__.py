@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
-from literature import SourceError
-from literature.settings import SourceName
-from literature.web import Question, Web
-from literature.works import Wanted, Work
+from labwright.literature import SourceError
+from labwright.literature.settings import SourceName
+from labwright.literature.web import Question, Web
+from labwright.literature.works import Wanted, Work
 
 
 class Catalogue(ABC):

@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from literature import SourceError
-from literature.matching import normalized, without_retraction_mark
-from literature.settings import SourceName
-from literature.sources import Catalogue, years_of
-from literature.web import Question
-from literature.works import Wanted, Work, arxiv_of, doi_of
-from record.whole_numbers import parse_whole_number
+from labwright.literature import SourceError
+from labwright.literature.matching import normalized, without_retraction_mark
+from labwright.literature.settings import SourceName
+from labwright.literature.sources import Catalogue, years_of
+from labwright.literature.web import Question
+from labwright.literature.works import Wanted, Work, arxiv_of, doi_of
+from labwright.record.whole_numbers import parse_whole_number
 
 _ATOM, _ARXIV = "{http://www.w3.org/2005/Atom}", "{http://arxiv.org/schemas/atom}"
 _STOP = frozenset("a an and as at by for from in is of on or the to via with not andnot".split())

@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 from pydantic import AliasPath, Field
 
-from literature.matching import abstract_of, without_retraction_mark
-from literature.settings import SourceName
-from literature.sources import Catalogue, Shape, at, parsed, works, years_of
-from literature.web import Question
-from literature.works import Wanted, Work, arxiv_of, arxiv_year, doi_of
+from labwright.literature.matching import abstract_of, without_retraction_mark
+from labwright.literature.settings import SourceName
+from labwright.literature.sources import Catalogue, Shape, at, parsed, works, years_of
+from labwright.literature.web import Question
+from labwright.literature.works import Wanted, Work, arxiv_of, arxiv_year, doi_of
 
 WITHDRAWING = frozenset({"retraction", "withdrawal", "removal", "partial_retraction"})
 

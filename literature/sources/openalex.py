@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import Field
 
-from literature.matching import normalized, without_retraction_mark
-from literature.settings import SourceName
-from literature.sources import Catalogue, Shape, at, parsed, works, years_of
-from literature.web import Question
-from literature.works import Wanted, Work, arxiv_of, arxiv_year, doi_of
+from labwright.literature.matching import normalized, without_retraction_mark
+from labwright.literature.settings import SourceName
+from labwright.literature.sources import Catalogue, Shape, at, parsed, works, years_of
+from labwright.literature.web import Question
+from labwright.literature.works import Wanted, Work, arxiv_of, arxiv_year, doi_of
 
 _FIELDS = ("id,doi,title,publication_year,authorships,is_retracted,abstract_inverted_index,primary_location,"
            "locations,type")

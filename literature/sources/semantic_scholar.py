@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from literature.matching import normalized, without_retraction_mark
-from literature.settings import SourceName
-from literature.sources import Catalogue, Shape, at, parsed, works, years_of
-from literature.web import Question
-from literature.works import Wanted, Work, arxiv_of, arxiv_year, doi_of
-from record.whole_numbers import parse_whole_number
+from labwright.literature.matching import normalized, without_retraction_mark
+from labwright.literature.settings import SourceName
+from labwright.literature.sources import Catalogue, Shape, at, parsed, works, years_of
+from labwright.literature.web import Question
+from labwright.literature.works import Wanted, Work, arxiv_of, arxiv_year, doi_of
+from labwright.record.whole_numbers import parse_whole_number
 
 _FIELDS = "title,abstract,year,publicationDate,authors,externalIds,venue"
 

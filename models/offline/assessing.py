@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Never
 
-from models.errors import CatalogueError
-from models.roles.influence import Influence, InfluenceInputs
-from models.roles.judge import JudgeAnswer, JudgeInputs, PreferInputs, RecordFacts, answer_type
+from labwright.models.errors import CatalogueError
+from labwright.models.roles.influence import Influence, InfluenceInputs
+from labwright.models.roles.judge import JudgeAnswer, JudgeInputs, PreferInputs, RecordFacts, answer_type
 
 CONFIGURE = (
     "configure a model: --model PROVIDER:MODEL (as anthropic:NAME, or openai-chat:NAME with --base-url for a server of "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from models.roles.revising import Chosen, CiteAskInputs, CiteQueries, CiteSelectInputs, CiteSelection
+from labwright.models.roles.revising import Chosen, CiteAskInputs, CiteQueries, CiteSelectInputs, CiteSelection
 
 
 def cite_ask(inputs: CiteAskInputs) -> CiteQueries:

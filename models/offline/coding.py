@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import textwrap
 
-from models.errors import CatalogueError
-from models.offline.repairing import common_repair, repair
-from models.offline.scripts import (
+from labwright.models.errors import CatalogueError
+from labwright.models.offline.repairing import common_repair, repair
+from labwright.models.offline.scripts import (
     WIDTH,
     Scripts,
     answered,
@@ -22,8 +22,8 @@ from models.offline.scripts import (
     scaled,
     with_entry,
 )
-from models.offline.study import AblationSpec, Addition, Study, study_of_idea
-from models.roles.coding import CodeInputs, NodeBrief, Program
+from labwright.models.offline.study import AblationSpec, Addition, Study, study_of_idea
+from labwright.models.roles.coding import CodeInputs, NodeBrief, Program
 
 Parts = tuple[AblationSpec, ...]
 

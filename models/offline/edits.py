@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 
-from record.edits import Change, Edit, File, places_of
+from labwright.record.edits import Change, Edit, File, places_of
 
 
 def changes_between(old: str, new: str) -> tuple[Change, ...]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from models.errors import CatalogueError
-from models.offline.study import Study, the_study
-from models.roles.ideation import (
+from labwright.models.errors import CatalogueError
+from labwright.models.offline.study import Study, the_study
+from labwright.models.roles.ideation import (
     ClosestPick,
     DigestAnswer,
     DigestInputs,
@@ -26,8 +26,8 @@ from models.roles.ideation import (
     RelatedWorkInputs,
     WorkNote,
 )
-from record.ideation import DataNeed, Estimate, Means, Statement
-from record.nouns.idea import Idea
+from labwright.record.ideation import DataNeed, Estimate, Means, Statement
+from labwright.record.nouns.idea import Idea
 
 NODES = 90
 """Executions of a study, replicates included, by which its hours are counted."""

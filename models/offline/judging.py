@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from models.roles.assessing import CompareInputs, FeedbackInputs, Preference, StageReport, Statistic, SummaryInputs
-from models.roles.figures import FigureReviews, VisionInputs
-from record.nouns.data import DataPlan, Measurement, arm_of, level_of
-from record.nouns.figures import FigureReview
-from record.nouns.nodes import StageName, Verdict
+from labwright.models.roles.assessing import (
+    CompareInputs,
+    FeedbackInputs,
+    Preference,
+    StageReport,
+    Statistic,
+    SummaryInputs,
+)
+from labwright.models.roles.figures import FigureReviews, VisionInputs
+from labwright.record.nouns.data import DataPlan, Measurement, arm_of, level_of
+from labwright.record.nouns.figures import FigureReview
+from labwright.record.nouns.nodes import StageName, Verdict
 
 NEXT_STEP: dict[StageName, str] = {
     "preliminary": "Tune both arms.",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from models.roles.writing import WriteInputs
+from labwright.models.roles.writing import WriteInputs
 
 _WRITTEN = {
     "r": r"\result{%s}", "s": r"\setup{%s}", "v": r"\verdict{%s}",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from models.errors import CatalogueError
-from models.offline.repository_study import is_of_repository
-from models.offline.study import AblationSpec, study_of_idea
-from models.roles.planning import (
+from labwright.models.errors import CatalogueError
+from labwright.models.offline.repository_study import is_of_repository
+from labwright.models.offline.study import AblationSpec, study_of_idea
+from labwright.models.roles.planning import (
     AblationPlan,
     AblationPlanInputs,
     AmendedPlan,
@@ -14,10 +14,10 @@ from models.roles.planning import (
     PlanInputs,
     RiskTested,
 )
-from record.ablation import Ablation
-from record.nouns.data import DataPlan
-from record.nouns.prior import Omitted
-from record.nouns.protocol import FindingAnswer
+from labwright.record.ablation import Ablation
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.prior import Omitted
+from labwright.record.nouns.protocol import FindingAnswer
 
 
 def plan(inputs: PlanInputs) -> DataPlan:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from models.offline import repository_study
-from models.offline.edits import changes_between
-from models.offline.repairing import relabelled
-from models.offline.scripts import render
-from models.offline.study import FigureSpec, study_of_idea, study_of_plan
-from models.roles.figures import (
+from labwright.models.offline import repository_study
+from labwright.models.offline.edits import changes_between
+from labwright.models.offline.repairing import relabelled
+from labwright.models.offline.scripts import render
+from labwright.models.offline.study import FigureSpec, study_of_idea, study_of_plan
+from labwright.models.roles.figures import (
     FigurePart,
     FigureReviewInputs,
     FigureScript,
@@ -19,7 +19,7 @@ from models.roles.figures import (
     PlotInputs,
     Plots,
 )
-from record.nouns.data import arm_of
+from labwright.record.nouns.data import arm_of
 
 MAX_ABLATIONS = 5
 

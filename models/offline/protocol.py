@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.roles.protocol import (
+from labwright.models.roles.protocol import (
     PriorSearch,
     PriorSearchInputs,
     PriorWork,
@@ -10,7 +10,7 @@ from models.roles.protocol import (
     ProtocolReview,
     ProtocolReviewInputs,
 )
-from record.nouns.protocol import ProtocolFinding
+from labwright.record.nouns.protocol import ProtocolFinding
 
 
 def prior_search(inputs: PriorSearchInputs) -> PriorSearch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.roles.reading import CodeReaderInputs, CodeReading
+from labwright.models.roles.reading import CodeReaderInputs, CodeReading
 
 
 def code_reader(inputs: CodeReaderInputs) -> CodeReading:

@@ -12,11 +12,18 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from itertools import takewhile
 
-from models.offline.outline import Outline
-from models.offline.writing import outline
-from models.roles.revising import ReaderInputs, ReflectInputs, Reflection, ScopeFindings, ScopeInputs, TextEdit
-from record.nouns.figures import Placement
-from record.nouns.papers import Draft, Reading, ScopeFinding, Told
+from labwright.models.offline.outline import Outline
+from labwright.models.offline.writing import outline
+from labwright.models.roles.revising import (
+    ReaderInputs,
+    ReflectInputs,
+    Reflection,
+    ScopeFindings,
+    ScopeInputs,
+    TextEdit,
+)
+from labwright.record.nouns.figures import Placement
+from labwright.record.nouns.papers import Draft, Reading, ScopeFinding, Told
 
 _QUOTED = re.compile(
     r"^\[(?P<kind>\w+)\] (?P<where>.*?): (?P<excerpt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ", re.DOTALL)

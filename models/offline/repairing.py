@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from models.offline.scripts import Scripts, answered, scaled
-from models.offline.study import Study
-from models.roles.coding import NodeBrief, Program
-from record.nouns.nodes import ErrorClass
+from labwright.models.offline.scripts import Scripts, answered, scaled
+from labwright.models.offline.study import Study
+from labwright.models.roles.coding import NodeBrief, Program
+from labwright.record.nouns.nodes import ErrorClass
 
 SHRINKS: dict[ErrorClass, tuple[str, str]] = {
     "timeout": ("EPOCHS", "ran out of time"), "memory": ("BATCH", "ran out of memory")}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.errors import CatalogueError
-from models.roles.repository import (
+from labwright.models.errors import CatalogueError
+from labwright.models.roles.repository import (
     CommandChoice,
     CommandInputs,
     PartNote,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from models.offline.outline import Outline, read_outline
-from models.offline.scripts import render
-from models.roles.coding import Study
-from models.roles.figures import FigurePart, FigureScript, FiguresInputs
-from models.roles.writing import WriteInputs
-from record.nouns.data import arm_of
+from labwright.models.offline.outline import Outline, read_outline
+from labwright.models.offline.scripts import render
+from labwright.models.roles.coding import Study
+from labwright.models.roles.figures import FigurePart, FigureScript, FiguresInputs
+from labwright.models.roles.writing import WriteInputs
+from labwright.record.nouns.data import arm_of
 
 FIGURE = "arms"
 

@@ -12,21 +12,21 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from models.backend import ModelRequest, OneModel, Reply
-from models.errors import CatalogueError
-from models.offline.assessing import influence, judge, prefer
-from models.offline.citing import cite_ask, cite_select
-from models.offline.coding import code
-from models.offline.ideating import digest, idea, idea_of, idea_reflect, proposal, related_work
-from models.offline.judging import compare, feedback, summary, vision
-from models.offline.planning import ablation_plan, missing_ablations, plan
-from models.offline.plotting import figure_review, figures, plot
-from models.offline.protocol import prior_search, prior_work, protocol_review
-from models.offline.reading import code_reader
-from models.offline.reflecting import read, reflect, scope
-from models.offline.repository import command, part_patch, parts, patch_check, repair
-from models.offline.writing import outlined, sections
-from record.nouns.decisions import Usage
+from labwright.models.backend import ModelRequest, OneModel, Reply
+from labwright.models.errors import CatalogueError
+from labwright.models.offline.assessing import influence, judge, prefer
+from labwright.models.offline.citing import cite_ask, cite_select
+from labwright.models.offline.coding import code
+from labwright.models.offline.ideating import digest, idea, idea_of, idea_reflect, proposal, related_work
+from labwright.models.offline.judging import compare, feedback, summary, vision
+from labwright.models.offline.planning import ablation_plan, missing_ablations, plan
+from labwright.models.offline.plotting import figure_review, figures, plot
+from labwright.models.offline.protocol import prior_search, prior_work, protocol_review
+from labwright.models.offline.reading import code_reader
+from labwright.models.offline.reflecting import read, reflect, scope
+from labwright.models.offline.repository import command, part_patch, parts, patch_check, repair
+from labwright.models.offline.writing import outlined, sections
+from labwright.record.nouns.decisions import Usage
 
 NAME = "offline"
 

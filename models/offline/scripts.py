@@ -10,10 +10,10 @@ from functools import cache
 
 import jinja2
 
-from models.offline.edits import edits_between
-from models.offline.study import HOME, Edit, Scalar
-from models.roles.coding import NodeBrief, Program
-from record.source import ENTRY, PLOTS
+from labwright.models.offline.edits import edits_between
+from labwright.models.offline.study import HOME, Edit, Scalar
+from labwright.models.roles.coding import NodeBrief, Program
+from labwright.record.source import ENTRY, PLOTS
 
 WIDTH = 118
 

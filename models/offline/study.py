@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from models.errors import CatalogueError
-from record.ablation import Change
-from record.nouns.data import DataPlan
-from record.nouns.frozen import Frozen, Scalar
-from record.nouns.idea import Idea
-from record.nouns.nodes import ErrorClass
+from labwright.models.errors import CatalogueError
+from labwright.record.ablation import Change
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.frozen import Frozen, Scalar
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import ErrorClass
 
 HOME = Path(__file__).parent / "label_noise"
 """The folder of the study: its data, its templates and its paper."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from models.offline import repository_study
-from models.offline.label_noise import paper as label_noise
-from models.offline.outline import Outline
-from models.offline.study import study_of_idea
-from models.roles.writing import (
+from labwright.models.offline import repository_study
+from labwright.models.offline.label_noise import paper as label_noise
+from labwright.models.offline.outline import Outline
+from labwright.models.offline.study import study_of_idea
+from labwright.models.roles.writing import (
     OutlineInputs,
     PaperOutline,
     PlannedAbstract,
@@ -19,7 +19,7 @@ from models.roles.writing import (
     Sections,
     WriteInputs,
 )
-from record.nouns.papers import Draft, Section
+from labwright.record.nouns.papers import Draft, Section
 
 FLOAT = 1200
 """Characters of text that a figure or table takes the place of."""

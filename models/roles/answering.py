@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from models.roles.role import Role
-from record.nouns.frozen import Frozen
+from labwright.models.roles.role import Role
+from labwright.record.nouns.frozen import Frozen
 
 Words = Annotated[str, Field(min_length=1, max_length=600)]
 Quote = Annotated[str, Field(max_length=600, description="copied word for word; it is looked up by a program")]

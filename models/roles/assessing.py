@@ -6,16 +6,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from models.roles.coding import Duty, NodeBrief, NodeLine, Study, Tables
-from models.roles.role import Role
-from record.ablation import Ablation
-from record.claims.differences import Difference
-from record.nouns.data import Measurement
-from record.nouns.figures import FigureReview
-from record.nouns.frozen import Frozen
-from record.nouns.hypotheses import Decision
-from record.nouns.nodes import Attempt, BranchStep, NodeKind, StageName, Verdict
-from record.tuning import Chosen
+from labwright.models.roles.coding import Duty, NodeBrief, NodeLine, Study, Tables
+from labwright.models.roles.role import Role
+from labwright.record.ablation import Ablation
+from labwright.record.claims.differences import Difference
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.figures import FigureReview
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.hypotheses import Decision
+from labwright.record.nouns.nodes import Attempt, BranchStep, NodeKind, StageName, Verdict
+from labwright.record.tuning import Chosen
 
 
 class FeedbackInputs(Study):

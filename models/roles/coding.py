@@ -8,18 +8,18 @@ from typing import Annotated
 
 from pydantic import Field
 
-from models.roles.role import Circumstance, Role
-from record.ablation import Ablation
-from record.edits import Edit, File, applied
-from record.estimands import main_arms
-from record.machine import Rate
-from record.nouns.data import DataPlan, DatasetFacts, Measurement
-from record.nouns.frozen import Frozen
-from record.nouns.idea import Idea
-from record.nouns.nodes import Attempt, Check, ErrorClass, Failure, NodeKind, StageName, StageSummary
-from record.source import ENTRY, PLOTS, SourceError, check_program, code_of
-from record.syntax import attributes_of, constants_of, reads_of
-from record.tuning import Chosen
+from labwright.models.roles.role import Circumstance, Role
+from labwright.record.ablation import Ablation
+from labwright.record.edits import Edit, File, applied
+from labwright.record.estimands import main_arms
+from labwright.record.machine import Rate
+from labwright.record.nouns.data import DataPlan, DatasetFacts, Measurement
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import Attempt, Check, ErrorClass, Failure, NodeKind, StageName, StageSummary
+from labwright.record.source import ENTRY, PLOTS, SourceError, check_program, code_of
+from labwright.record.syntax import attributes_of, constants_of, reads_of
+from labwright.record.tuning import Chosen
 
 Seconds = Annotated[float, Circumstance(0.0)]
 """A limit in wall-clock time. A prompt that gives two of them means by the second that of one more run of what met the

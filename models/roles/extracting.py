@@ -9,11 +9,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from models.roles.judge import ShownPaper
-from models.roles.repository import Shown, Word
-from models.roles.role import Role
-from record.nouns.frozen import Frozen
-from record.nouns.question import Variable
+from labwright.models.roles.judge import ShownPaper
+from labwright.models.roles.repository import Shown, Word
+from labwright.models.roles.role import Role
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.question import Variable
 
 Text = Annotated[str, Field(min_length=1, max_length=3000)]
 MOST_QUESTIONS, MOST_SCRIPTS, MOST_STEPS = 12, 12, 30

@@ -6,14 +6,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from models.roles.assessing import Statistic
-from models.roles.coding import Study, Tables
-from models.roles.role import IMAGE_TOKENS, Role
-from record.edits import Change, changed
-from record.nouns.data import DataPlan, Measurement
-from record.nouns.figures import FigureFacts, FigureReview, PaperFigureReview, Placement
-from record.nouns.frozen import Frozen
-from record.source import PLOTS, SourceError, check_source
+from labwright.models.roles.assessing import Statistic
+from labwright.models.roles.coding import Study, Tables
+from labwright.models.roles.role import IMAGE_TOKENS, Role
+from labwright.record.edits import Change, changed
+from labwright.record.nouns.data import DataPlan, Measurement
+from labwright.record.nouns.figures import FigureFacts, FigureReview, PaperFigureReview, Placement
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.source import PLOTS, SourceError, check_source
 
 
 class Range(Frozen):

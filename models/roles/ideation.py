@@ -10,10 +10,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from models.roles.role import Role
-from record.ideation import ClosestWork, Estimate, Fit, FoundWork, LiteratureSearch, Means, Statement
-from record.nouns.frozen import Frozen
-from record.nouns.idea import Idea
+from labwright.models.roles.role import Role
+from labwright.record.ideation import ClosestWork, Estimate, Fit, FoundWork, LiteratureSearch, Means, Statement
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.idea import Idea
 
 MOST_QUERIES = 4
 Sentence = Annotated[str, Field(min_length=1, max_length=1500)]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from models.roles.judge import ExhibitKind
-from models.roles.role import Role
-from record.nouns.frozen import Frozen
+from labwright.models.roles.judge import ExhibitKind
+from labwright.models.roles.role import Role
+from labwright.record.nouns.frozen import Frozen
 
 
 class Passage(Frozen):

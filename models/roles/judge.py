@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, create_model, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from models.roles.role import Role
-from record.nouns.frozen import Frozen
-from record.nouns.papers import AuditFacts, Origin
+from labwright.models.roles.role import Role
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.papers import AuditFacts, Origin
 
 ExhibitKind = Literal["task", "code", "log", "results"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from models.roles.coding import AuthorInputs, added_arms, check_added
-from models.roles.repository import Shown, Word
-from models.roles.role import Role
-from record.edits import Edit, File
-from record.nouns.frozen import Frozen
+from labwright.models.roles.coding import AuthorInputs, added_arms, check_added
+from labwright.models.roles.repository import Shown, Word
+from labwright.models.roles.role import Role
+from labwright.record.edits import Edit, File
+from labwright.record.nouns.frozen import Frozen
 
 
 class ArmShown(Frozen):

@@ -10,22 +10,22 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from models.roles.coding import Measured, NodeBrief, Seconds, Study, Unreported
-from models.roles.patching import RepositoryShown
-from models.roles.repository import Word
-from models.roles.role import Circumstance, Role
-from record.ablation import Ablation
-from record.ablation_results import AblationResult
-from record.nouns.data import Arm, DataPlan, Factor, Level, Needs, OnHub
-from record.nouns.frozen import Frozen
-from record.nouns.idea import Idea
-from record.nouns.nodes import StageSummary
-from record.nouns.papers import Draft
-from record.nouns.prior import PriorPaper, PriorRow
-from record.nouns.protocol import FindingAnswer, ProtocolFinding
-from record.nouns.repository import Direction
-from record.nouns.space import Space
-from record.nouns.tuning import Hyperparameter
+from labwright.models.roles.coding import Measured, NodeBrief, Seconds, Study, Unreported
+from labwright.models.roles.patching import RepositoryShown
+from labwright.models.roles.repository import Word
+from labwright.models.roles.role import Circumstance, Role
+from labwright.record.ablation import Ablation
+from labwright.record.ablation_results import AblationResult
+from labwright.record.nouns.data import Arm, DataPlan, Factor, Level, Needs, OnHub
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import StageSummary
+from labwright.record.nouns.papers import Draft
+from labwright.record.nouns.prior import PriorPaper, PriorRow
+from labwright.record.nouns.protocol import FindingAnswer, ProtocolFinding
+from labwright.record.nouns.repository import Direction
+from labwright.record.nouns.space import Space
+from labwright.record.nouns.tuning import Hyperparameter
 
 
 class CatalogueEntry(Frozen):

@@ -7,15 +7,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from models.roles.coding import Measured, Seconds
-from models.roles.ideation import PageText, Query
-from models.roles.planning import CatalogueEntry
-from models.roles.role import Circumstance, Role
-from record.nouns.data import DataPlan
-from record.nouns.frozen import Frozen
-from record.nouns.idea import Idea
-from record.nouns.prior import PriorPaper, PriorRow, PriorUse
-from record.nouns.protocol import HeldFinding, ProtocolFinding, ReviewedFinding, value_at
+from labwright.models.roles.coding import Measured, Seconds
+from labwright.models.roles.ideation import PageText, Query
+from labwright.models.roles.planning import CatalogueEntry
+from labwright.models.roles.role import Circumstance, Role
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.prior import PriorPaper, PriorRow, PriorUse
+from labwright.record.nouns.protocol import HeldFinding, ProtocolFinding, ReviewedFinding, value_at
 
 
 class PriorSearchInputs(Frozen):

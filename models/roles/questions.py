@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from models.roles.repository import Shown, Word
-from models.roles.role import Role
-from record.edits import Edit, File
-from record.nouns.frozen import Frozen
-from record.nouns.question import Design, Question
+from labwright.models.roles.repository import Shown, Word
+from labwright.models.roles.role import Role
+from labwright.record.edits import Edit, File
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.question import Design, Question
 
 Sentence = Annotated[str, Field(min_length=1, max_length=600)]
 

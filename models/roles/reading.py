@@ -7,11 +7,11 @@ from typing import Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from models.roles.role import Role
-from record.nouns.code_reading import CodeDoubt
-from record.nouns.data import Arm, MetricSpec
-from record.nouns.frozen import Frozen
-from record.nouns.nodes import NodeKind
+from labwright.models.roles.role import Role
+from labwright.record.nouns.code_reading import CodeDoubt
+from labwright.record.nouns.data import Arm, MetricSpec
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.nodes import NodeKind
 
 
 class CodeReaderInputs(Frozen):

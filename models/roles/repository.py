@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from models.roles.role import Role
-from record.nouns.frozen import Frozen
-from record.nouns.repository import Direction, Edit, Repair
+from labwright.models.roles.role import Role
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.repository import Direction, Edit, Repair
 
 Word = Annotated[str, Field(min_length=1, max_length=500)]
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from models.roles.coding import Study
-from models.roles.role import Role
-from models.roles.writing import ClaimLine, Comparison, Decided, Reference, WriteInputs
-from record.nouns.figures import FigureReview, PaperFigureReview, Placement
-from record.nouns.frozen import Frozen
-from record.nouns.idea import Idea
-from record.nouns.papers import Draft, FoundWork, Reading, ScopeFinding, Searched, Support
+from labwright.models.roles.coding import Study
+from labwright.models.roles.role import Role
+from labwright.models.roles.writing import ClaimLine, Comparison, Decided, Reference, WriteInputs
+from labwright.record.nouns.figures import FigureReview, PaperFigureReview, Placement
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.papers import Draft, FoundWork, Reading, ScopeFinding, Searched, Support
 
 
 class SectionLength(Frozen):

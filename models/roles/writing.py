@@ -6,14 +6,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from models.roles.coding import Study
-from models.roles.role import Role
-from record.claims.differences import Called
-from record.nouns.figures import FinalFigure
-from record.nouns.frozen import Frozen
-from record.nouns.hypotheses import Verdict
-from record.nouns.nodes import StageSummary
-from record.nouns.papers import Section
+from labwright.models.roles.coding import Study
+from labwright.models.roles.role import Role
+from labwright.record.claims.differences import Called
+from labwright.record.nouns.figures import FinalFigure
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.hypotheses import Verdict
+from labwright.record.nouns.nodes import StageSummary
+from labwright.record.nouns.papers import Section
 
 
 class ClaimLine(Frozen):

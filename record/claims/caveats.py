@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from record.claims.means import Claim
-from record.fold.state import RunState
-from record.nouns.data import DataPlan
-from record.nouns.tuning import Anchor
-from record.tuning import Chosen, chosen, results
-from record.typeset import key_of
+from labwright.record.claims.means import Claim
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.tuning import Anchor
+from labwright.record.tuning import Chosen, chosen, results
+from labwright.record.typeset import key_of
 
 Caveat = Literal["stale tuning", "tuning not converged", "unanchored"]
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from record.claims.differences import Difference
-from record.claims.means import LEVEL, MINIMUM_REPLICATES
-from record.claims.printing import decimals, decimals_of
-from record.estimands import described, metric_of, places_of
-from record.fold.state import RunState
-from record.nouns.data import DataPlan, arm_of, level_of
-from record.nouns.hypotheses import Decision, Effect, Hypothesis, PartDecided, Verdict
-from record.printed import PrintedValue, clause, escaped, number
+from labwright.record.claims.differences import Difference
+from labwright.record.claims.means import LEVEL, MINIMUM_REPLICATES
+from labwright.record.claims.printing import decimals, decimals_of
+from labwright.record.estimands import described, metric_of, places_of
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import DataPlan, arm_of, level_of
+from labwright.record.nouns.hypotheses import Decision, Effect, Hypothesis, PartDecided, Verdict
+from labwright.record.printed import PrintedValue, clause, escaped, number
 
 MOST_OF_A_TITLE = 24
 """Characters: a dataset whose title is longer goes by its name in a clause."""

@@ -39,7 +39,7 @@ from statistics import fmean, stdev
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from record.claims.means import (
+from labwright.record.claims.means import (
     LEVEL,
     MINIMUM_REPLICATES,
     most_often,
@@ -48,7 +48,7 @@ from record.claims.means import (
     trusted_replicates,
     winner,
 )
-from record.estimands import (
+from labwright.record.estimands import (
     EstimandError,
     Gap,
     Number,
@@ -59,11 +59,11 @@ from record.estimands import (
     metric_of,
     places_of,
 )
-from record.fold.state import RunState
-from record.nouns.data import DataPlan, Measurement, MetricSpec, OverExamples
-from record.nouns.hypotheses import Decision, Effect, Hypothesis, PartDecided, Verdict
-from record.nouns.nodes import Node
-from record.rounding import differ
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import DataPlan, Measurement, MetricSpec, OverExamples
+from labwright.record.nouns.hypotheses import Decision, Effect, Hypothesis, PartDecided, Verdict
+from labwright.record.nouns.nodes import Node
+from labwright.record.rounding import differ
 
 Found = Mapping[tuple[str, str, str], float]
 """(dataset, condition, metric) -> value, of one run on one split."""

@@ -26,14 +26,14 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal
 
-from record.claims.caveats import Caveat, Caveats
-from record.claims.decisions import measured_of
-from record.claims.means import LEVEL, MINIMUM_REPLICATES, Claim, detectable, holm, interval, p_value, weakest
-from record.estimands import conditions_read
-from record.fold.state import RunState
-from record.nouns.data import OverExamples, Split
-from record.rounding import ROUNDING, minus
-from record.typeset import key_of
+from labwright.record.claims.caveats import Caveat, Caveats
+from labwright.record.claims.decisions import measured_of
+from labwright.record.claims.means import LEVEL, MINIMUM_REPLICATES, Claim, detectable, holm, interval, p_value, weakest
+from labwright.record.estimands import conditions_read
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import OverExamples, Split
+from labwright.record.rounding import ROUNDING, minus
+from labwright.record.typeset import key_of
 
 Called = Literal["improved", "worsened", "not significant", "unknown"]
 Family = Literal["primary", "other"]

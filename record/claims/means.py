@@ -14,12 +14,12 @@ from importlib import import_module
 from statistics import fmean, stdev
 from typing import Any
 
-from record.fold.state import RunState
-from record.nouns.data import Grade, Measurement, Split, arm_of, level_of
-from record.nouns.frozen import Frozen
-from record.nouns.nodes import Node
-from record.rounding import differ
-from record.typeset import key_of
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import Grade, Measurement, Split, arm_of, level_of
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.nodes import Node
+from labwright.record.rounding import differ
+from labwright.record.typeset import key_of
 
 MINIMUM_REPLICATES = 5
 """Below this no comparison is called; with 3 seeds the half-width is 2.48 standard deviations (FACTS)."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from record.nouns.data import DataPlan
-from record.nouns.nodes import Node
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.nodes import Node
 
 
 def score_of(node: Node, plan: DataPlan | None) -> float | None:

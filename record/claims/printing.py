@@ -5,14 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from record.claims.caveats import anchored
-from record.claims.differences import Difference
-from record.claims.means import LEVEL, Claim, trusted_replicates, winner
-from record.fold.state import RunState
-from record.nouns.frozen import Scalar
-from record.nouns.hypotheses import PartDecided
-from record.printed import PrintedValue, count, interval, name, probability, setting, significant, spread, value_of
-from record.tuning import chosen
+from labwright.record.claims.caveats import anchored
+from labwright.record.claims.differences import Difference
+from labwright.record.claims.means import LEVEL, Claim, trusted_replicates, winner
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.frozen import Scalar
+from labwright.record.nouns.hypotheses import PartDecided
+from labwright.record.printed import (
+    PrintedValue,
+    count,
+    interval,
+    name,
+    probability,
+    setting,
+    significant,
+    spread,
+    value_of,
+)
+from labwright.record.tuning import chosen
 
 MOST_DIGITS = 6
 """Digits after the point that are printed at most."""

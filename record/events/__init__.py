@@ -10,10 +10,10 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-from record.events.papers import IdeaEvent, PaperEvent
-from record.events.repository import RepositoryEvent
-from record.events.running import CallEvent, RunEvent
-from record.events.searching import NodeEvent, SearchEvent
+from labwright.record.events.papers import IdeaEvent, PaperEvent
+from labwright.record.events.repository import RepositoryEvent
+from labwright.record.events.running import CallEvent, RunEvent
+from labwright.record.events.searching import NodeEvent, SearchEvent
 
 Event = Annotated[
     RunEvent | SearchEvent | NodeEvent | CallEvent | IdeaEvent | PaperEvent | RepositoryEvent,

@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from record.events.running import FORMAT
-from record.ideation import Digest, FinalIdea, LiteratureSearch, Means
-from record.nouns.figures import FigureReview, FinalFigure, PaperFigureReview
-from record.nouns.frozen import Frozen
-from record.nouns.nodes import Failure
-from record.nouns.papers import (
+from labwright.record.events.running import FORMAT
+from labwright.record.ideation import Digest, FinalIdea, LiteratureSearch, Means
+from labwright.record.nouns.figures import FigureReview, FinalFigure, PaperFigureReview
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.nodes import Failure
+from labwright.record.nouns.papers import (
     CheckedEntry,
     Draft,
     FoundWork,
@@ -22,7 +22,7 @@ from record.nouns.papers import (
     Searched,
     Support,
 )
-from record.nouns.prior import PriorPaper
+from labwright.record.nouns.prior import PriorPaper
 
 
 class ContextRead(Frozen):

@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from record.events.running import FORMAT
-from record.nouns.frozen import Frozen
-from record.nouns.question import Design, Question, QuestionRun
-from record.nouns.repository import (
+from labwright.record.events.running import FORMAT
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.question import Design, Question, QuestionRun
+from labwright.record.nouns.repository import (
     BaselineVerdict,
     Command,
     CommandRun,

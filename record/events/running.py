@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from record.machine import Machine, Rate
-from record.nouns.data import DataPlan
-from record.nouns.decisions import CallKey, Spending, Usage
-from record.nouns.frozen import Frozen
-from record.nouns.idea import Idea
-from record.nouns.nodes import NodeKind, StageName
-from record.nouns.subjects import SubjectUse
+from labwright.record.machine import Machine, Rate
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.decisions import CallKey, Spending, Usage
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import NodeKind, StageName
+from labwright.record.nouns.subjects import SubjectUse
 
 FORMAT = 3
 """Of the records that this version writes and reads. Whoever changes what is stored takes the next number."""

@@ -6,14 +6,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from record.ablation import Ablation, MissingAblation
-from record.nouns.cells import Cell
-from record.nouns.code_reading import CodeDoubt, ReadingVerdict
-from record.nouns.data import DataPlan, DatasetFacts, Measurement, OnHub, OverExamples, Scorer
-from record.nouns.decisions import Action, Seen
-from record.nouns.figures import Figure, FigureReview
-from record.nouns.frozen import Frozen, Scalar
-from record.nouns.nodes import (
+from labwright.record.ablation import Ablation, MissingAblation
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.code_reading import CodeDoubt, ReadingVerdict
+from labwright.record.nouns.data import DataPlan, DatasetFacts, Measurement, OnHub, OverExamples, Scorer
+from labwright.record.nouns.decisions import Action, Seen
+from labwright.record.nouns.figures import Figure, FigureReview
+from labwright.record.nouns.frozen import Frozen, Scalar
+from labwright.record.nouns.nodes import (
     Attempt,
     CellRun,
     Failure,
@@ -24,8 +24,8 @@ from record.nouns.nodes import (
     StageSummary,
     Verdict,
 )
-from record.nouns.packages import Installed
-from record.nouns.protocol import ReviewedFinding
+from labwright.record.nouns.packages import Installed
+from labwright.record.nouns.protocol import ReviewedFinding
 
 
 class Proposed(Frozen):

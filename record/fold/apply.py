@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from record.events import Event, papers
-from record.events import repository as of_code
-from record.events.running import Branched, CallEvent, ClockMoved, Resumed, RunEvent
-from record.events.searching import NodeEvent, SearchEvent
-from record.fold.facts import StandingPaper
-from record.fold.process import add_model, apply_call, apply_process
-from record.fold.search import apply_node, apply_search
-from record.fold.state import RunState
+from labwright.record.events import Event, papers
+from labwright.record.events import repository as of_code
+from labwright.record.events.running import Branched, CallEvent, ClockMoved, Resumed, RunEvent
+from labwright.record.events.searching import NodeEvent, SearchEvent
+from labwright.record.fold.facts import StandingPaper
+from labwright.record.fold.process import add_model, apply_call, apply_process
+from labwright.record.fold.search import apply_node, apply_search
+from labwright.record.fold.state import RunState
 
 
 def apply(state: RunState, event: Event, at: float = 0.0) -> None:

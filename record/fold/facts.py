@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from record.events import papers, repository, running, searching
-from record.machine import Machine, Rate
-from record.nouns.data import DataPlan, DatasetFacts, Measurement, OnHub, OverExamples, Scorer
-from record.nouns.decisions import CallKey, Extend, Spending
-from record.nouns.nodes import STAGES, CellRun, Failure, Node, NodeKind, StageName, StageSummary
-from record.nouns.packages import Installed
-from record.nouns.subjects import SubjectUse
-from record.nouns.tuning import Trial
+from labwright.record.events import papers, repository, running, searching
+from labwright.record.machine import Machine, Rate
+from labwright.record.nouns.data import DataPlan, DatasetFacts, Measurement, OnHub, OverExamples, Scorer
+from labwright.record.nouns.decisions import CallKey, Extend, Spending
+from labwright.record.nouns.nodes import STAGES, CellRun, Failure, Node, NodeKind, StageName, StageSummary
+from labwright.record.nouns.packages import Installed
+from labwright.record.nouns.subjects import SubjectUse
+from labwright.record.nouns.tuning import Trial
 
 
 @dataclass

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from record.events import running
-from record.fold.facts import Ancestor, RoleUsage, Steered
-from record.fold.search import change, cut_off, interrupt, settle
-from record.fold.state import RunState, marks_of
-from record.nouns.decisions import Spending
-from record.nouns.nodes import STAGES, StageName
-from record.unexpected import MOST
+from labwright.record.events import running
+from labwright.record.fold.facts import Ancestor, RoleUsage, Steered
+from labwright.record.fold.search import change, cut_off, interrupt, settle
+from labwright.record.fold.state import RunState, marks_of
+from labwright.record.nouns.decisions import Spending
+from labwright.record.nouns.nodes import STAGES, StageName
+from labwright.record.unexpected import MOST
 
 
 def apply_process(state: RunState, event: running.RunEvent, at: float) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from record.events import searching
-from record.fold.facts import Terms
-from record.fold.state import RunState
-from record.nouns.decisions import Compare, Expand, Extend, Spending, Work
-from record.nouns.nodes import LOOKS, Node, NodeStep, Plotting, node_id
+from labwright.record.events import searching
+from labwright.record.fold.facts import Terms
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.decisions import Compare, Expand, Extend, Spending, Work
+from labwright.record.nouns.nodes import LOOKS, Node, NodeStep, Plotting, node_id
 
 
 def settle(state: RunState, name: str, k: int, took: Spending) -> None:

@@ -6,13 +6,13 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from record.events.running import Commanded
-from record.events.searching import Decided, Locked
-from record.fold.facts import Facts, RoleUsage, Steered, total_of
-from record.nouns.data import DataPlan
-from record.nouns.decisions import MISSING_ABLATIONS, End, Spending, Work
-from record.nouns.nodes import STAGES, Node, Phase, StageName, node_id
-from record.nouns.tuning import Setting
+from labwright.record.events.running import Commanded
+from labwright.record.events.searching import Decided, Locked
+from labwright.record.fold.facts import Facts, RoleUsage, Steered, total_of
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.decisions import MISSING_ABLATIONS, End, Spending, Work
+from labwright.record.nouns.nodes import STAGES, Node, Phase, StageName, node_id
+from labwright.record.nouns.tuning import Setting
 
 
 @dataclass

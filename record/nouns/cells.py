@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from record.nouns.frozen import Frozen
+from labwright.record.nouns.frozen import Frozen
 
 
 class Cell(Frozen):

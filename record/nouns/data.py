@@ -8,10 +8,10 @@ from typing import Any, Literal, cast
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from record.nouns.frozen import Frozen
-from record.nouns.hypotheses import Hypothesis
-from record.nouns.prior import Omitted
-from record.nouns.tuning import Anchor, Hyperparameter, Setting, Tuning
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.hypotheses import Hypothesis
+from labwright.record.nouns.prior import Omitted
+from labwright.record.nouns.tuning import Anchor, Hyperparameter, Setting, Tuning
 
 
 class MetricSpec(Frozen):

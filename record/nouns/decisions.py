@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from record.nouns.frozen import Frozen
-from record.nouns.nodes import NodeKind, StageName
-from record.nouns.tuning import Trial
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.nodes import NodeKind, StageName
+from labwright.record.nouns.tuning import Trial
 
 
 class CallKey(Frozen):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from record.nouns.frozen import Frozen
+from labwright.record.nouns.frozen import Frozen
 
 
 class DrawnFacts(Frozen):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from record.errors import WrongUse
+from labwright.record.errors import WrongUse
 
 
 def _lines(value: Any) -> tuple[str, ...]:

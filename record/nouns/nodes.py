@@ -7,10 +7,10 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from record.nouns.cells import Cell, CellLine, Training
-from record.nouns.data import Measurement
-from record.nouns.figures import Figure, FigureReview
-from record.nouns.frozen import Frozen, Scalar
+from labwright.record.nouns.cells import Cell, CellLine, Training
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.figures import Figure, FigureReview
+from labwright.record.nouns.frozen import Frozen, Scalar
 
 StageName = Literal["preliminary", "tuning", "agenda", "ablation"]
 STAGES: tuple[StageName, ...] = ("preliminary", "tuning", "agenda", "ablation")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from record.nouns.frozen import Frozen
+from labwright.record.nouns.frozen import Frozen
 
 
 class Installed(Frozen):

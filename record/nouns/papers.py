@@ -8,9 +8,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from record.nouns.figures import Placement
-from record.nouns.frozen import Frozen
-from record.nouns.hypotheses import Verdict
+from labwright.record.nouns.figures import Placement
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.hypotheses import Verdict
 
 
 class Section(Frozen):

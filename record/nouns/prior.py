@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from record.nouns.frozen import Frozen
+from labwright.record.nouns.frozen import Frozen
 
 UseKind = Literal["task", "dataset", "metric", "baseline", "value", "budget"]
 

@@ -7,9 +7,9 @@ from typing import Any, Literal, cast
 
 from pydantic import Field
 
-from record.nouns.data import DataPlan
-from record.nouns.frozen import Frozen
-from record.whole_numbers import parse_whole_number
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.whole_numbers import parse_whole_number
 
 _PATH = re.compile(r"[a-z_]+(?:\[[^\[\]]+\]|\.[a-z_]+)*")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from record.nouns.frozen import Frozen
+from labwright.record.nouns.frozen import Frozen
 
 
 class Question(Frozen):

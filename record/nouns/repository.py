@@ -14,8 +14,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from record.nouns.frozen import Frozen
-from record.nouns.nodes import Failure
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.nodes import Failure
 
 Direction = Literal["max", "min"]
 

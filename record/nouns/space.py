@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from record.nouns.data import Arm, DataPlan, Level
-from record.nouns.frozen import Frozen
-from record.nouns.tuning import Hyperparameter
+from labwright.record.nouns.data import Arm, DataPlan, Level
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.tuning import Hyperparameter
 
 One = TypeVar("One", Hyperparameter, Arm, Level)
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from record.nouns.frozen import Frozen, Scalar
+from labwright.record.nouns.frozen import Frozen, Scalar
 
 Setting = dict[str, Scalar]
 """Hyperparameter -> value, of one arm."""

@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from record.nouns.papers import Draft
-from record.typeset import ClaimKey, Use
-from review.evidence import allowed, numbers, spelled
-from review.evidence.bold import bold_wrong
-from review.evidence.compared import unbound
-from review.evidence.scan import BLANK, CITE, KEY, Scanned, scan
-from review.evidence.violations import Evidence, Kind, Violation
+from labwright.record.nouns.papers import Draft
+from labwright.record.typeset import ClaimKey, Use
+from labwright.review.evidence import allowed, numbers, spelled
+from labwright.review.evidence.bold import bold_wrong
+from labwright.review.evidence.compared import unbound
+from labwright.review.evidence.scan import BLANK, CITE, KEY, Scanned, scan
+from labwright.review.evidence.violations import Evidence, Kind, Violation
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from record.ladder import RUNGS
-from record.nouns.data import arm_of, level_of
-from record.typeset import ClaimKey, uses, without_form
-from review.evidence.violations import Evidence, Violation, shows_difference
+from labwright.record.ladder import RUNGS
+from labwright.record.nouns.data import arm_of, level_of
+from labwright.record.typeset import ClaimKey, uses, without_form
+from labwright.review.evidence.violations import Evidence, Violation, shows_difference
 
 _BOLD = re.compile(r"\\(?:textbf|mathbf|boldsymbol|pmb)\s*\{|\\bfseries\b|\\bf\b")
 _TABLE = re.compile(r"\\begin\{tabular\}.*?\\end\{tabular\}", re.DOTALL)

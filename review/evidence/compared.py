@@ -15,12 +15,12 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from record.claims.clauses import ALIKE, SHOWN
-from record.nouns.data import arm_of
-from record.typeset import ClaimKey, without_form
-from record.wording import BAD, COMPARING, EQUATING, GOOD, RANKING, WEAK
-from review.evidence.scan import BLANK, CITE, KEY, Scanned, Use
-from review.evidence.violations import Evidence
+from labwright.record.claims.clauses import ALIKE, SHOWN
+from labwright.record.nouns.data import arm_of
+from labwright.record.typeset import ClaimKey, without_form
+from labwright.record.wording import BAD, COMPARING, EQUATING, GOOD, RANKING, WEAK
+from labwright.review.evidence.scan import BLANK, CITE, KEY, Scanned, Use
+from labwright.review.evidence.violations import Evidence
 
 _END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\bcf)(?<!\bvs)(?<!\bal)(?<!\bFig)[.!?](?=[\s}'\u2019)]|$)|\n[ \t]*\n",
                   re.IGNORECASE)

@@ -20,10 +20,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from record import typeset
-from review.evidence import numbers, spelled, tex
-from review.evidence.bold import bold_wrong
-from review.evidence.violations import Evidence, Kind, Violation
+from labwright.record import typeset
+from labwright.review.evidence import numbers, spelled, tex
+from labwright.review.evidence.bold import bold_wrong
+from labwright.review.evidence.violations import Evidence, Kind, Violation
 
 CHECK = r"""\AddToHook{begindocument/end}{%
   \def\result#1{N}\def\setup#1{N}\def\verdict#1{N}\def\rec#1{N}%

@@ -11,8 +11,8 @@ import re
 import unicodedata
 from dataclasses import dataclass, field
 
-from review.evidence import allowed
-from review.evidence.violations import Kind
+from labwright.review.evidence import allowed
+from labwright.review.evidence.violations import Kind
 
 BLANK, KEY, CITE = "\x01", "\x00", "\x02"
 """What stands in `Scanned.plain` for a command, a bound value, a citation."""

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from record.wording import GAP, LARGE, LISTED, NUMBERS, RATIOS, ROMAN, VALUES
-from review.evidence.violations import Evidence
+from labwright.record.wording import GAP, LARGE, LISTED, NUMBERS, RATIOS, ROMAN, VALUES
+from labwright.review.evidence.violations import Evidence
 
 _UNIT = rf"(?:per(?:{GAP})?cents?\b|percentage\b|points?\b|times\b|fold\b|epochs?\b|examples?\b|orders?{GAP}of\b)"
 _OUT_OF = re.compile(rf"{GAP}out{GAP}of\b", re.IGNORECASE)

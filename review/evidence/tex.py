@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.isolation.bubblewrap import Sandbox, exposable, wrap
-from sandbox.isolation.probe import probed
+from labwright.sandbox.isolation.bubblewrap import Sandbox, exposable, wrap
+from labwright.sandbox.isolation.probe import probed
 
 PACKAGES = "texlive-latex-base texlive-latex-recommended texlive-fonts-recommended latexmk chktex poppler-utils"
 EPOCH = "1577836800"

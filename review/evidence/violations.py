@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from models.roles.writing import Comparison
-from record.nouns.data import DataPlan, DatasetFacts
-from record.nouns.frozen import Frozen
-from record.printed import PrintedValue
-from record.typeset import Use
+from labwright.models.roles.writing import Comparison
+from labwright.record.nouns.data import DataPlan, DatasetFacts
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.printed import PrintedValue
+from labwright.record.typeset import Use
 
 Kind = Literal["number", "word", "claim", "key", "command", "citation", "figure", "table", "reference", "syntax",
                "value", "compile", "scope"]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from record.nouns.figures import Figure
-from review.figures.axes import axes_findings, page_findings
-from review.figures.findings import SEVERITIES, About, Kind, LintFinding, refusing, remarks
-from review.figures.pixels import Picture, picture_findings, read_picture, same_data, same_picture
+from labwright.record.nouns.figures import Figure
+from labwright.review.figures.axes import axes_findings, page_findings
+from labwright.review.figures.findings import SEVERITIES, About, Kind, LintFinding, refusing, remarks
+from labwright.review.figures.pixels import Picture, picture_findings, read_picture, same_data, same_picture
 
 __all__ = ["SEVERITIES", "About", "Kind", "LintFinding", "lint", "lint_all", "refusing", "remarks"]
 

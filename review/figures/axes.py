@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from record.nouns.figures import AxesFacts, DrawnFacts, Figure
-from review.figures.colours import alike
-from review.figures.findings import About, Kind, LintFinding, lacks_unit, underscored
+from labwright.record.nouns.figures import AxesFacts, DrawnFacts, Figure
+from labwright.review.figures.colours import alike
+from labwright.review.figures.findings import About, Kind, LintFinding, lacks_unit, underscored
 
 Fault = tuple[Kind, str, str]
 """A kind, what is wrong in words that follow the place, and how to fix it."""

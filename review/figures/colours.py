@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from record.nouns.figures import DrawnFacts
+from labwright.record.nouns.figures import DrawnFacts
 
 LEAST = 10.0
 """CIEDE2000 below which thin lines and small markers of two colours look alike."""

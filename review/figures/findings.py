@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from record.nouns.data import MetricSpec
-from record.nouns.frozen import Frozen
+from labwright.record.nouns.data import MetricSpec
+from labwright.record.nouns.frozen import Frozen
 
 Kind = Literal[
     "axes", "empty", "blank", "label", "legend", "underscore", "clipped", "overlap", "font", "colour", "duplicate",

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from record.nouns.figures import Figure, FigureFacts
-from review.figures.findings import About, LintFinding
-from sandbox.untrusted import BadFile, read_as
+from labwright.record.nouns.figures import Figure, FigureFacts
+from labwright.review.figures.findings import About, LintFinding
+from labwright.sandbox.untrusted import BadFile, read_as
 
 LEAST_INK = 0.0005
 """Share of pixels that differ from the background, below which an image is blank."""

@@ -4,8 +4,8 @@
 well: docs/audit.md.
 """
 
-from review.foreign.audit import ForeignAudit, audit_paper
-from review.foreign.facts import audit_facts
-from review.foreign.results import ResultsError
+from labwright.review.foreign.audit import ForeignAudit, audit_paper
+from labwright.review.foreign.facts import audit_facts
+from labwright.review.foreign.results import ResultsError
 
 __all__ = ["ForeignAudit", "ResultsError", "audit_facts", "audit_paper"]

@@ -15,24 +15,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from record.nouns.nodes import Finding
-from review.foreign.grades import Grade, Grader, counted
-from review.foreign.groups import grouped
-from review.foreign.internal import Inconsistency, inconsistencies
-from review.foreign.logs import read_log, read_logs
-from review.foreign.missing import missing_of
-from review.foreign.passages import claims_of, passages_of, sections_of
-from review.foreign.printed import numbers_of
-from review.foreign.provenance import Provenance, reconstruct
-from review.foreign.results import Results, ResultsError, Series, read_results
-from review.foreign.scripts import read_scripts
-from review.foreign.settled import claimed_settings
-from review.foreign.signs import CIRCUMSTANTIAL, FINDING, Sign, score
-from review.foreign.signs.every import signs_of
-from review.foreign.signs.in_claims import sentences_of
-from review.foreign.verdicts import CLASSES, Verdict, classify
-from review.honesty import check
-from review.judge.reader import read_paper
+from labwright.record.nouns.nodes import Finding
+from labwright.review.foreign.grades import Grade, Grader, counted
+from labwright.review.foreign.groups import grouped
+from labwright.review.foreign.internal import Inconsistency, inconsistencies
+from labwright.review.foreign.logs import read_log, read_logs
+from labwright.review.foreign.missing import missing_of
+from labwright.review.foreign.passages import claims_of, passages_of, sections_of
+from labwright.review.foreign.printed import numbers_of
+from labwright.review.foreign.provenance import Provenance, reconstruct
+from labwright.review.foreign.results import Results, ResultsError, Series, read_results
+from labwright.review.foreign.scripts import read_scripts
+from labwright.review.foreign.settled import claimed_settings
+from labwright.review.foreign.signs import CIRCUMSTANTIAL, FINDING, Sign, score
+from labwright.review.foreign.signs.every import signs_of
+from labwright.review.foreign.signs.in_claims import sentences_of
+from labwright.review.foreign.verdicts import CLASSES, Verdict, classify
+from labwright.review.honesty import check
+from labwright.review.judge.reader import read_paper
 
 MOST_CODE_FILES, MOST_CODE_BYTES = 500, 1_000_000
 CODE = (".py", ".ipynb", ".sh", ".bash", ".yaml", ".yml", ".toml", ".cfg", ".ini")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from record.nouns.papers import AuditFacts
-from review.foreign.audit import ForeignAudit, audit_paper
-from review.foreign.provenance import provenance_lines
+from labwright.record.nouns.papers import AuditFacts
+from labwright.review.foreign.audit import ForeignAudit, audit_paper
+from labwright.review.foreign.provenance import provenance_lines
 
 MOST_FINDINGS = 30
 """Of those that a judge is shown."""

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from review.foreign.logs import Log
-from review.foreign.provenance import Provenance
-from review.foreign.results import WRITTEN
-from review.foreign.scopes import SCORE
-from review.foreign.signs import Sign
-from review.foreign.verdicts import Place, Verdict
+from labwright.review.foreign.logs import Log
+from labwright.review.foreign.provenance import Provenance
+from labwright.review.foreign.results import WRITTEN
+from labwright.review.foreign.scopes import SCORE
+from labwright.review.foreign.signs import Sign
+from labwright.review.foreign.verdicts import Place, Verdict
 
 Grade = Literal["measured", "reported", "neither"]
 MADE_UP = ("typed score", "drawn score", "formula for a curve", "noise on a score", "bonus for one method",

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from review.foreign.results import Series, words_of
+from labwright.review.foreign.results import Series, words_of
 
 MOST_RECORDS, MOST_FIELDS, MOST_GROUPS = 5_000, 12, 12
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import permutations, product
 from typing import Literal
 
-from review.foreign.matching import Operand, agrees, best, derived, lines_of
-from review.foreign.passages import Cell, Claim, Passage
-from review.foreign.printed import Printed, numbers_of
+from labwright.review.foreign.matching import Operand, agrees, best, derived, lines_of
+from labwright.review.foreign.passages import Cell, Claim, Passage
+from labwright.review.foreign.printed import Printed, numbers_of
 
 Kind = Literal["delta", "bold", "abstract"]
 

@@ -20,9 +20,9 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from review.foreign.passages import Claim
-from review.foreign.printed import Printed
-from review.foreign.results import Series, words_of
+from labwright.review.foreign.passages import Claim
+from labwright.review.foreign.printed import Printed
+from labwright.review.foreign.results import Series, words_of
 
 LIKELY = 0.1
 """A chance above which a match says nothing."""

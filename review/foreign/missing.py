@@ -13,16 +13,16 @@ from itertools import permutations
 
 import numpy as np
 
-from review.foreign.internal import TELLS, gives
-from review.foreign.matching import matches
-from review.foreign.printed import CITED
-from review.foreign.provenance import Provenance
-from review.foreign.results import Series
-from review.foreign.settled import SETTING
-from review.foreign.signs.aligned import Source, sources
-from review.foreign.signs.evidence import Evidence
-from review.foreign.signs.in_numbers import CITES, SCORES, SETTINGS, SETUP, is_cited
-from review.foreign.verdicts import Verdict
+from labwright.review.foreign.internal import TELLS, gives
+from labwright.review.foreign.matching import matches
+from labwright.review.foreign.printed import CITED
+from labwright.review.foreign.provenance import Provenance
+from labwright.review.foreign.results import Series
+from labwright.review.foreign.settled import SETTING
+from labwright.review.foreign.signs.aligned import Source, sources
+from labwright.review.foreign.signs.evidence import Evidence
+from labwright.review.foreign.signs.in_numbers import CITES, SCORES, SETTINGS, SETUP, is_cited
+from labwright.review.foreign.verdicts import Verdict
 
 MAX_SOURCES = 2000
 """Kinds of records over which means are taken."""

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from enum import Flag, auto
 
-from review.foreign.scopes import SCORE, Scope, bind, bind_loop, parameters_of, walk_scope
-from review.foreign.scripts import called
+from labwright.review.foreign.scopes import SCORE, Scope, bind, bind_loop, parameters_of, walk_scope
+from labwright.review.foreign.scripts import called
 
 DEEPEST = 24
 """Names and calls that are followed one after another."""

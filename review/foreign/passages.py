@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
 
-from review.foreign.printed import Printed, numbers_of
-from review.judge.reader import Paper
-from review.judge.sections import PaperSection, of_pdf
+from labwright.review.foreign.printed import Printed, numbers_of
+from labwright.review.judge.reader import Paper
+from labwright.review.judge.sections import PaperSection, of_pdf
 
 Role = Literal["abstract", "results", "table", "caption"]
 

@@ -14,9 +14,9 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Literal
 
-from review.foreign.logs import Log, LogLine
-from review.foreign.scripts import Script, Template, words_of_line
-from review.foreign.templates import RECORD
+from labwright.review.foreign.logs import Log, LogLine
+from labwright.review.foreign.scripts import Script, Template, words_of_line
+from labwright.review.foreign.templates import RECORD
 
 OF_LIBRARIES = re.compile(
     r"warn|deprecat|traceback|^\s+(?:File|at|raise|return|\^)\b|^\s*File \"|\bit/s\b|s/it\b|%\||^\w+Error|\b\w+Error: |"

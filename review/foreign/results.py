@@ -22,10 +22,10 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from record.errors import WrongUse
-from record.yaml_text import load_foreign_yaml
-from review.foreign.printed import Printed, numbers_of
-from sandbox.untrusted import BadFile, read_as
+from labwright.record.errors import WrongUse
+from labwright.record.yaml_text import load_foreign_yaml
+from labwright.review.foreign.printed import Printed, numbers_of
+from labwright.sandbox.untrusted import BadFile, read_as
 
 FORMS = (".json", ".jsonl", ".csv", ".tsv", ".txt", ".log", ".out", ".md", ".yaml", ".yml", ".npy", ".npz", ".ipynb")
 MOST_FILES, MOST_BYTES, MOST_VALUES = 2000, 20_000_000, 500_000

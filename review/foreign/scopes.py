@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from review.foreign.scripts import called, parameters
+from labwright.review.foreign.scripts import called, parameters
 
 SCORE = re.compile(
     r"(?:^|_|\b)(?:acc|accuracy|accuracies|f1|f1score|precision|recall|auc|auroc|auprc|roc_auc|bleu|rouge\w*|mse|rmse|mae|"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from review.foreign.templates import (
+from labwright.review.foreign.templates import (
     PERCENT,
     Hole,
     Template,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from review.foreign.signs.counts import COUNT, count
+from labwright.review.foreign.signs.counts import COUNT, count
 
 MOST, MOST_LINES, LONGEST = 10, 2, 90
 _AGAIN = "reps|repeats|repetitions|replicates|replications|trials|runs|seeds"

@@ -13,9 +13,9 @@ from typing import Literal
 
 import numpy as np
 
-from review.foreign.matching import LIKELY, Operand, chance_of, matches, nearest_step, statistics
-from review.foreign.passages import Claim
-from review.foreign.results import Series, words_of
+from labwright.review.foreign.matching import LIKELY, Operand, chance_of, matches, nearest_step, statistics
+from labwright.review.foreign.passages import Claim
+from labwright.review.foreign.results import Series, words_of
 
 Class = Literal["found", "derivable", "ambiguous", "unsupported"]
 CLASSES: tuple[Class, ...] = ("found", "derivable", "ambiguous", "unsupported")

@@ -4,6 +4,6 @@
 is found, what is not, and how it is measured: docs/honesty.md.
 """
 
-from review.honesty.findings import check
+from labwright.review.honesty.findings import check
 
 __all__ = ["check"]

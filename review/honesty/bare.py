@@ -7,8 +7,8 @@ import io
 import tokenize
 from collections.abc import Iterable, Mapping
 
-from record.nouns.code_reading import CodeDoubt
-from record.syntax import parse
+from labwright.record.nouns.code_reading import CodeDoubt
+from labwright.record.syntax import parse
 
 MOST_LINES = 20
 """That one doubt may cite beyond its first."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from record.nouns.data import DataPlan, DatasetFacts, Measurement
-from record.nouns.nodes import Finding
-from record.source import ENTRY
-from review.honesty.form import Lines, of_form
-from review.honesty.form.lines import parsed
-from review.honesty.plotted import typed_figures
-from review.honesty.unseen import unseen_in_record, withheld
-from review.honesty.weighing import weighed
+from labwright.record.nouns.data import DataPlan, DatasetFacts, Measurement
+from labwright.record.nouns.nodes import Finding
+from labwright.record.source import ENTRY
+from labwright.review.honesty.form import Lines, of_form
+from labwright.review.honesty.form.lines import parsed
+from labwright.review.honesty.plotted import typed_figures
+from labwright.review.honesty.unseen import unseen_in_record, withheld
+from labwright.review.honesty.weighing import weighed
 
 
 def check(

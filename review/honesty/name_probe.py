@@ -14,10 +14,10 @@ import re
 import tokenize
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from record.nouns.data import Measurement, MetricSpec
-from record.source import file_of
-from record.syntax import parse
-from review.honesty.probe import LEAST, RETAINED, Cell, Probe, values_of
+from labwright.record.nouns.data import Measurement, MetricSpec
+from labwright.record.source import file_of
+from labwright.record.syntax import parse
+from labwright.review.honesty.probe import LEAST, RETAINED, Cell, Probe, values_of
 
 
 def exchanged(source: Mapping[str, str], names: tuple[str, str]) -> dict[str, str] | None:

@@ -10,10 +10,10 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from record.nouns.nodes import Finding
-from record.source import PLOTS
-from record.syntax import parse
-from review.honesty.form import Lines
+from labwright.record.nouns.nodes import Finding
+from labwright.record.source import PLOTS
+from labwright.record.syntax import parse
+from labwright.review.honesty.form import Lines
 
 FEWEST = 3
 """Different typed fractions in one argument from which on they are no axis, limit or reference line."""

@@ -16,9 +16,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from record.nouns.data import DataPlan, Measurement, MetricSpec, arm_of
-from review.honesty.run_facts import knows_nothing
-from sandbox.scoring import Predictions
+from labwright.record.nouns.data import DataPlan, Measurement, MetricSpec, arm_of
+from labwright.review.honesty.run_facts import knows_nothing
+from labwright.sandbox.scoring import Predictions
 
 ENTRY = "probe.py"
 RETAINED = 0.5

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from record.nouns.data import DataPlan, arm_of
-from review.honesty.probe import Probe
-from review.honesty.run_facts import knows_nothing
-from sandbox.scoring import Predictions
+from labwright.record.nouns.data import DataPlan, arm_of
+from labwright.review.honesty.probe import Probe
+from labwright.review.honesty.run_facts import knows_nothing
+from labwright.sandbox.scoring import Predictions
 
 Array = NDArray[Any]
 

@@ -14,14 +14,14 @@ from itertools import combinations
 
 import numpy as np
 
-from record.nouns.cells import Cell, Training
-from record.nouns.data import DataPlan, arm_of
-from record.nouns.frozen import Scalar
-from record.nouns.nodes import Finding
-from record.source import code_of, setups_of
-from review.honesty.library import CHANCE, UNLEARNT
-from sandbox.job import Curve, Logged
-from sandbox.scoring import Predictions
+from labwright.record.nouns.cells import Cell, Training
+from labwright.record.nouns.data import DataPlan, arm_of
+from labwright.record.nouns.frozen import Scalar
+from labwright.record.nouns.nodes import Finding
+from labwright.record.source import code_of, setups_of
+from labwright.review.honesty.library import CHANCE, UNLEARNT
+from labwright.sandbox.job import Curve, Logged
+from labwright.sandbox.scoring import Predictions
 
 FEWEST = 5
 """Points of a curve from which on it must have moved."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from record.nouns.data import DataPlan, DatasetFacts, Measurement
-from record.nouns.nodes import Finding
+from labwright.record.nouns.data import DataPlan, DatasetFacts, Measurement
+from labwright.record.nouns.nodes import Finding
 
 OF_NUMBERS = frozenset({"mse", "mae", "r2", "rmse", "mean_squared_error", "mean_absolute_error", "r2_score"})
 OF_CLASSES = frozenset({

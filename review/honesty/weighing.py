@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from record.nouns.nodes import Finding
+from labwright.record.nouns.nodes import Finding
 
 
 def weighed(found: Iterable[Finding], before: Iterable[Finding] = ()) -> tuple[Finding, ...]:

@@ -4,13 +4,22 @@
 is held against, and `screened` by a model. `panel` asks several judges. docs/judge.md says what a judgement is worth.
 """
 
-from review.judge.code import code_exhibit
-from review.judge.exhibits import facts_of, file_exhibit, pictures, results_exhibit
-from review.judge.guards import Guarded, guarded
-from review.judge.judge import Case, Member, family_warnings, judged, judgement, panel, question, without_pictures
-from review.judge.reader import JudgeError, Paper, PaperError, RubricError, read_paper
-from review.judge.rubric import bundled, read_rubric, rubric_called
-from review.judge.screening import screened
+from labwright.review.judge.code import code_exhibit
+from labwright.review.judge.exhibits import facts_of, file_exhibit, pictures, results_exhibit
+from labwright.review.judge.guards import Guarded, guarded
+from labwright.review.judge.judge import (
+    Case,
+    Member,
+    family_warnings,
+    judged,
+    judgement,
+    panel,
+    question,
+    without_pictures,
+)
+from labwright.review.judge.reader import JudgeError, Paper, PaperError, RubricError, read_paper
+from labwright.review.judge.rubric import bundled, read_rubric, rubric_called
+from labwright.review.judge.screening import screened
 
 __all__ = [
     "Case", "Guarded", "JudgeError", "Member", "Paper", "PaperError", "RubricError", "bundled", "code_exhibit",

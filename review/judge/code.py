@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from models.cutting import mark, middle
-from models.roles.judge import Exhibit
-from record.nouns.papers import Removed
-from review.judge.exhibits import MOST_BYTES, GuardedExhibit, at_most, files_of, shown_name, text_of
-from review.judge.guards import harmless, visible
-from review.judge.reader import PaperError
+from labwright.models.cutting import mark, middle
+from labwright.models.roles.judge import Exhibit
+from labwright.record.nouns.papers import Removed
+from labwright.review.judge.exhibits import MOST_BYTES, GuardedExhibit, at_most, files_of, shown_name, text_of
+from labwright.review.judge.guards import harmless, visible
+from labwright.review.judge.reader import PaperError
 
 CHARACTERS, MOST_NAMES = 26_000, 60
 """Shown of all files together; names that are listed."""

@@ -15,22 +15,22 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from models.backend import Image
-from models.cutting import mark, middle, oneline, unmarked
-from models.roles.judge import Exhibit, ExhibitKind, Pages, RecordFacts
-from record.claims.differences import differences
-from record.claims.means import ablations, paper_claims, replicates_of, winner
-from record.fold.state import RunState
-from record.nouns.data import arm_of
-from record.nouns.nodes import SEARCH_KINDS
-from record.nouns.papers import JUDGING, Draft, Removed
-from review.evidence import tex
-from review.evidence.allowed import CITES
-from review.evidence.binder import used_keys
-from review.judge.folding import folded
-from review.judge.guards import harmless, visible
-from review.judge.guards.ink import TIMEOUT
-from review.judge.reader import PaperError, decoded, private_copy, read_bounded
+from labwright.models.backend import Image
+from labwright.models.cutting import mark, middle, oneline, unmarked
+from labwright.models.roles.judge import Exhibit, ExhibitKind, Pages, RecordFacts
+from labwright.record.claims.differences import differences
+from labwright.record.claims.means import ablations, paper_claims, replicates_of, winner
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import arm_of
+from labwright.record.nouns.nodes import SEARCH_KINDS
+from labwright.record.nouns.papers import JUDGING, Draft, Removed
+from labwright.review.evidence import tex
+from labwright.review.evidence.allowed import CITES
+from labwright.review.evidence.binder import used_keys
+from labwright.review.judge.folding import folded
+from labwright.review.judge.guards import harmless, visible
+from labwright.review.judge.guards.ink import TIMEOUT
+from labwright.review.judge.reader import PaperError, decoded, private_copy, read_bounded
 
 MOST_BYTES = 50_000_000
 SHOWN = {"task": 9_000, "log": 9_000}

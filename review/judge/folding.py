@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from models.cutting import mark
+from labwright.models.cutting import mark
 
 KEPT = 2
 """Lines of a kind that are shown before others like them are folded."""

@@ -12,12 +12,12 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from models.client import ModelClient, Models
-from models.errors import ImagesRefused, ModelError
-from models.naming import alike, family
-from models.render import render
-from models.roles.judge import JUDGE, JudgeAnswer, JudgeInputs, RecordFacts, Rubric
-from record.nouns.papers import (
+from labwright.models.client import ModelClient, Models
+from labwright.models.errors import ImagesRefused, ModelError
+from labwright.models.naming import alike, family
+from labwright.models.render import render
+from labwright.models.roles.judge import JUDGE, JudgeAnswer, JudgeInputs, RecordFacts, Rubric
+from labwright.record.nouns.papers import (
     AuditFacts,
     CheckResult,
     DimensionScore,
@@ -30,12 +30,12 @@ from record.nouns.papers import (
     View,
     spreads,
 )
-from review.judge.exhibits import GuardedExhibit, Pictures, exhibit_lines
-from review.judge.guards import Guarded
-from review.judge.quotes import stands_in
-from review.judge.reader import Paper
-from review.judge.rubric import sha256_of
-from review.judge.sections import Excerpt, excerpt
+from labwright.review.judge.exhibits import GuardedExhibit, Pictures, exhibit_lines
+from labwright.review.judge.guards import Guarded
+from labwright.review.judge.quotes import stands_in
+from labwright.review.judge.reader import Paper
+from labwright.review.judge.rubric import sha256_of
+from labwright.review.judge.sections import Excerpt, excerpt
 
 CHARACTERS = 100_000
 """Of a paper that a judge is shown, about 25,000 tokens: thirty pages whole, or the main text of a longer paper."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from review.judge.guards import MARKS
+from labwright.review.judge.guards import MARKS
 
 LONGEST, SHORTEST = 500, 40
 """Characters of a passage: a longer one is divided between lines, shorter ones of a paragraph go together."""

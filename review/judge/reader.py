@@ -20,11 +20,11 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from record import typeset
-from record.errors import WrongUse
-from review.evidence import tex
-from review.evidence.pdf import pdf_text
-from review.judge.sections import PaperSection, after_group, of_headings, of_pdf
+from labwright.record import typeset
+from labwright.record.errors import WrongUse
+from labwright.review.evidence import tex
+from labwright.review.evidence.pdf import pdf_text
+from labwright.review.judge.sections import PaperSection, after_group, of_headings, of_pdf
 
 
 class JudgeError(WrongUse):

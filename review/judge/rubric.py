@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from models.roles.judge import Rubric
-from review.judge.reader import RubricError
+from labwright.models.roles.judge import Rubric
+from labwright.review.judge.reader import RubricError
 
 RUBRICS = Path(__file__).parent / "rubrics"
 END_TO_END = RUBRICS / "end_to_end.toml"

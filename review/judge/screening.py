@@ -13,18 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from models.client import ModelClient
-from models.errors import ModelError
-from models.roles.influence import INFLUENCE, Influence, InfluenceInputs, Passage
-from models.roles.judge import ExhibitKind
-from record.nouns.papers import Removed
-from review.judge.exhibits import GuardedExhibit
-from review.judge.guards import REMOVED, Guarded
-from review.judge.judge import CHARACTERS, Case
-from review.judge.passages import Span, passages
-from review.judge.quotes import squeezed
-from review.judge.reader import Paper
-from review.judge.sections import PaperSection, shares
+from labwright.models.client import ModelClient
+from labwright.models.errors import ModelError
+from labwright.models.roles.influence import INFLUENCE, Influence, InfluenceInputs, Passage
+from labwright.models.roles.judge import ExhibitKind
+from labwright.record.nouns.papers import Removed
+from labwright.review.judge.exhibits import GuardedExhibit
+from labwright.review.judge.guards import REMOVED, Guarded
+from labwright.review.judge.judge import CHARACTERS, Case
+from labwright.review.judge.passages import Span, passages
+from labwright.review.judge.quotes import squeezed
+from labwright.review.judge.reader import Paper
+from labwright.review.judge.sections import PaperSection, shares
 
 AT_ONCE, MOST_PASSAGES = 24_000, 400
 """Characters, and passages, of one question."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from models.cutting import mark, middle, oneline
+from labwright.models.cutting import mark, middle, oneline
 
 LEAST = 800
 """Characters below which a section is not worth cutting: it is left out as a whole."""

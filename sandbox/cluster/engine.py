@@ -22,13 +22,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from record.nouns.data import Needs
-from record.whole_numbers import parse_whole_number
-from sandbox.cluster.messages import Facts, Terms
-from sandbox.errors import ClusterDown, ClusterError, ExecutorError, PlaceLost
-from sandbox.settings import SandboxSettings
+from labwright.record.nouns.data import Needs
+from labwright.record.whole_numbers import parse_whole_number
+from labwright.sandbox.cluster.messages import Facts, Terms
+from labwright.sandbox.errors import ClusterDown, ClusterError, ExecutorError, PlaceLost
+from labwright.sandbox.settings import SandboxSettings
 
-INSTALL = "pip install 'scientist[ray]'"
+INSTALL = "pip install 'labwright[ray]'"
 ANSWERS = 60.0
 """Seconds that any call may take beyond what it was asked to wait."""
 _REACHED = 3.0
@@ -100,7 +100,7 @@ def _ray() -> Any:
 
 def surveyed(terms: Terms) -> tuple[Facts, ...]:
     """What each machine of the cluster that has processors to lend says of itself. Raises `ClusterError`."""
-    from sandbox.cluster.node import survey
+    from labwright.sandbox.cluster.node import survey
 
     ray = _ray()
     there: list[dict[str, Any]] = ray.nodes()
@@ -261,7 +261,7 @@ class Cluster:
             await asyncio.gather(waiting, down, return_exceptions=True)
 
     async def _made(self, needs: Needs) -> Hand:
-        from sandbox.cluster.node import Node
+        from labwright.sandbox.cluster.node import Node
 
         actor = _ray().remote(Node).options(
             **self._means(needs), max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD",

@@ -12,21 +12,21 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from record.descriptors import remove_tree
-from record.folder import sha256
-from sandbox.cluster.messages import Done, News, Order, script_of
-from sandbox.cluster.parcels import pack, unpack
-from sandbox.errors import ExecutorError, SandboxError
-from sandbox.execution import Execution, Script
-from sandbox.file_clock import time_at
-from sandbox.job import Progress
-from sandbox.monitor import Monitor
-from sandbox.output import LiveOutput, Transcript
-from sandbox.places import KernelPlace
-from sandbox.results import failure_of
-from sandbox.store import Store, link_or_copy
-from sandbox.untrusted import BadFile, disarm
-from sandbox.workspace import CELLS
+from labwright.record.descriptors import remove_tree
+from labwright.record.folder import sha256
+from labwright.sandbox.cluster.messages import Done, News, Order, script_of
+from labwright.sandbox.cluster.parcels import pack, unpack
+from labwright.sandbox.errors import ExecutorError, SandboxError
+from labwright.sandbox.execution import Execution, Script
+from labwright.sandbox.file_clock import time_at
+from labwright.sandbox.job import Progress
+from labwright.sandbox.monitor import Monitor
+from labwright.sandbox.output import LiveOutput, Transcript
+from labwright.sandbox.places import KernelPlace
+from labwright.sandbox.results import failure_of
+from labwright.sandbox.store import Store, link_or_copy
+from labwright.sandbox.untrusted import BadFile, disarm
+from labwright.sandbox.workspace import CELLS
 
 SHOWN = 100_000
 """Characters of output that travel while code runs; all that is kept comes with its end."""

@@ -14,20 +14,20 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from record.nouns.data import Needs
-from sandbox import monitor
-from sandbox.cluster.engine import Cluster
-from sandbox.cluster.machines import machines_of, room_in
-from sandbox.cluster.messages import Terms
-from sandbox.cluster.remote import Courier, RemotePlace, RemoteRunner
-from sandbox.errors import ClusterError
-from sandbox.executor import LocalExecutor
-from sandbox.gpu_leases import GpuLeases
-from sandbox.gpus import describe_devices
-from sandbox.places import Place
-from sandbox.running import Runner
-from sandbox.settings import SandboxSettings
-from sandbox.store import Store, default_root
+from labwright.record.nouns.data import Needs
+from labwright.sandbox import monitor
+from labwright.sandbox.cluster.engine import Cluster
+from labwright.sandbox.cluster.machines import machines_of, room_in
+from labwright.sandbox.cluster.messages import Terms
+from labwright.sandbox.cluster.remote import Courier, RemotePlace, RemoteRunner
+from labwright.sandbox.errors import ClusterError
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.gpu_leases import GpuLeases
+from labwright.sandbox.gpus import describe_devices
+from labwright.sandbox.places import Place
+from labwright.sandbox.running import Runner
+from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.store import Store, default_root
 
 
 class RayExecutor(LocalExecutor):

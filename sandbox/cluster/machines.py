@@ -6,14 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from record.nouns.data import Needs
-from sandbox.cluster.engine import connect, is_private, surveyed
-from sandbox.cluster.messages import Facts, Terms
-from sandbox.cluster.node import code_version
-from sandbox.errors import ClusterError
-from sandbox.ground import ground_of
-from sandbox.isolation.limits import SHARE
-from sandbox.settings import SandboxSettings
+from labwright.record.nouns.data import Needs
+from labwright.sandbox.cluster.engine import connect, is_private, surveyed
+from labwright.sandbox.cluster.messages import Facts, Terms
+from labwright.sandbox.cluster.node import code_version
+from labwright.sandbox.errors import ClusterError
+from labwright.sandbox.ground import ground_of
+from labwright.sandbox.isolation.limits import SHARE
+from labwright.sandbox.settings import SandboxSettings
 
 COMPARED = ("python", "packages")
 """What of the ground must be the same on every machine."""

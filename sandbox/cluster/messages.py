@@ -8,15 +8,15 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from record.nouns.cells import Cell, Training
-from record.nouns.data import Needs
-from record.nouns.nodes import Failure
-from sandbox.execution import Execution, Script
-from sandbox.gpus import Device
-from sandbox.job import Job, Progress
-from sandbox.output import OUTPUT_CHARS, Transcript
-from sandbox.repository.command import CommandJob, CommandOutcome
-from sandbox.settings import SandboxSettings
+from labwright.record.nouns.cells import Cell, Training
+from labwright.record.nouns.data import Needs
+from labwright.record.nouns.nodes import Failure
+from labwright.sandbox.execution import Execution, Script
+from labwright.sandbox.gpus import Device
+from labwright.sandbox.job import Job, Progress
+from labwright.sandbox.output import OUTPUT_CHARS, Transcript
+from labwright.sandbox.repository.command import CommandJob, CommandOutcome
+from labwright.sandbox.settings import SandboxSettings
 
 
 class Message(BaseModel):

@@ -20,34 +20,33 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from record.descriptors import remove_tree
-from record.folder import sha256
-from record.unexpected import ROOMS
-from sandbox.cluster.errand import Errand
-from sandbox.cluster.messages import Facts, Order, Terms, Wish
-from sandbox.cluster.parcels import CHUNK, SMALL, unpack
-from sandbox.collecting import Collector
-from sandbox.errors import SandboxError
-from sandbox.gpu_leases import open_leases
-from sandbox.gpus import Device, cuda_visible_devices
-from sandbox.ground import ground_of
-from sandbox.isolation.limits import machine_memory
-from sandbox.isolation.mounts import KernelConfig
-from sandbox.isolation.probe import isolation_of
-from sandbox.isolation.scratch import sweep
-from sandbox.monitor import Meter
-from sandbox.places import KernelPlace
-from sandbox.pool import Pool
-from sandbox.running import Runner
-from sandbox.settings import SandboxSettings
-from sandbox.store import Store, default_root
-from sandbox.workspace import CELLS, KERNELS
+from labwright.record.descriptors import remove_tree
+from labwright.record.folder import sha256
+from labwright.sandbox.cluster.errand import Errand
+from labwright.sandbox.cluster.messages import Facts, Order, Terms, Wish
+from labwright.sandbox.cluster.parcels import CHUNK, SMALL, unpack
+from labwright.sandbox.collecting import Collector
+from labwright.sandbox.errors import SandboxError
+from labwright.sandbox.gpu_leases import open_leases
+from labwright.sandbox.gpus import Device, cuda_visible_devices
+from labwright.sandbox.ground import ground_of
+from labwright.sandbox.isolation.limits import machine_memory
+from labwright.sandbox.isolation.mounts import KernelConfig
+from labwright.sandbox.isolation.probe import isolation_of
+from labwright.sandbox.isolation.scratch import sweep
+from labwright.sandbox.monitor import Meter
+from labwright.sandbox.places import KernelPlace
+from labwright.sandbox.pool import Pool
+from labwright.sandbox.running import Runner
+from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.store import Store, default_root
+from labwright.sandbox.workspace import CELLS, KERNELS
 
 
 def code_version() -> str:
     """A hash of the code that both sides must have in common."""
     root, digest = Path(__file__).resolve().parents[2], hashlib.sha256()
-    for room in sorted(ROOMS & {"sandbox", "record"}):
+    for room in ("record", "sandbox"):
         for path in sorted((root / room).rglob("*.py")):
             digest.update(f"{path.relative_to(root)}\0{sha256(path)}\n".encode())
     return digest.hexdigest()[:12]

@@ -13,7 +13,15 @@ import tarfile
 from collections.abc import Collection
 from pathlib import Path
 
-from sandbox.untrusted import MAX_ENTRIES, BadFile, entries_below, make_folder, new_file, open_regular, parent_of
+from labwright.sandbox.untrusted import (
+    MAX_ENTRIES,
+    BadFile,
+    entries_below,
+    make_folder,
+    new_file,
+    open_regular,
+    parent_of,
+)
 
 LATEST = 2.0**60
 """Seconds since 1970 that a file may be from: code may set times that no call takes."""

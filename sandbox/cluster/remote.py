@@ -16,23 +16,23 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from record.folder import sha256
-from record.nouns.data import Needs
-from record.nouns.nodes import Failure
-from sandbox.cluster.engine import ANSWERS, Cluster, Hand
-from sandbox.cluster.messages import Done, Kind, News, Order, Wish, order_of
-from sandbox.cluster.parcels import CHUNK, SMALL, pack, unpack
-from sandbox.errors import ExecutorError, PlaceLost
-from sandbox.execution import Execution, Script
-from sandbox.file_clock import time_at
-from sandbox.job import Job
-from sandbox.kernels import Kernel
-from sandbox.monitor import Monitor
-from sandbox.output import OUTPUT_CHARS, LiveOutput, Transcript
-from sandbox.repository.command import CommandJob, CommandOutcome
-from sandbox.running import Runner
-from sandbox.store import Store
-from sandbox.untrusted import BadFile, disarm, remove
+from labwright.record.folder import sha256
+from labwright.record.nouns.data import Needs
+from labwright.record.nouns.nodes import Failure
+from labwright.sandbox.cluster.engine import ANSWERS, Cluster, Hand
+from labwright.sandbox.cluster.messages import Done, Kind, News, Order, Wish, order_of
+from labwright.sandbox.cluster.parcels import CHUNK, SMALL, pack, unpack
+from labwright.sandbox.errors import ExecutorError, PlaceLost
+from labwright.sandbox.execution import Execution, Script
+from labwright.sandbox.file_clock import time_at
+from labwright.sandbox.job import Job
+from labwright.sandbox.kernels import Kernel
+from labwright.sandbox.monitor import Monitor
+from labwright.sandbox.output import OUTPUT_CHARS, LiveOutput, Transcript
+from labwright.sandbox.repository.command import CommandJob, CommandOutcome
+from labwright.sandbox.running import Runner
+from labwright.sandbox.store import Store
+from labwright.sandbox.untrusted import BadFile, disarm, remove
 
 LOSSES = 3
 """Places that one cell may lose before it counts as what ended them."""

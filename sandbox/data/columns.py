@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sandbox.data.files import pyarrow
-from sandbox.data.numerals import read_numerals
-from sandbox.errors import DatasetError
+from labwright.sandbox.data.files import pyarrow
+from labwright.sandbox.data.numerals import read_numerals
+from labwright.sandbox.errors import DatasetError
 
 Array = NDArray[Any]
 

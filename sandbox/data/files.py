@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from sandbox.errors import DatasetError
+from labwright.sandbox.errors import DatasetError
 
 _ENDS = 2**20
 """Bytes at the beginning and the end of a file that enter the fingerprint of a folder that is handed on as a path."""

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sandbox.data.columns import PARTS
-from sandbox.data.files import hugging_face, pyarrow
-from sandbox.data.spec import DataSpec
-from sandbox.errors import DatasetError
+from labwright.sandbox.data.columns import PARTS
+from labwright.sandbox.data.files import hugging_face, pyarrow
+from labwright.sandbox.data.spec import DataSpec
+from labwright.sandbox.errors import DatasetError
 
 CSV = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sandbox.data import Examples
-from sandbox.data.columns import PARTS
-from sandbox.data.files import files_in, pyarrow
-from sandbox.errors import DatasetError
-from sandbox.untrusted import read_as
+from labwright.sandbox.data import Examples
+from labwright.sandbox.data.columns import PARTS
+from labwright.sandbox.data.files import files_in, pyarrow
+from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.untrusted import read_as
 
 Array = NDArray[Any]
 

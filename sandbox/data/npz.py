@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sandbox.data import Examples
-from sandbox.data.columns import PARTS
-from sandbox.data.files import files_in, pyarrow
-from sandbox.data.frames import Frame
-from sandbox.data.spec import DataSpec
-from sandbox.data.tables import MAX_CLASSES, with_roles
-from sandbox.data.views import sliced
-from sandbox.errors import DatasetError
-from sandbox.untrusted import read_as
+from labwright.sandbox.data import Examples
+from labwright.sandbox.data.columns import PARTS
+from labwright.sandbox.data.files import files_in, pyarrow
+from labwright.sandbox.data.frames import Frame
+from labwright.sandbox.data.spec import DataSpec
+from labwright.sandbox.data.tables import MAX_CLASSES, with_roles
+from labwright.sandbox.data.views import sliced
+from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.untrusted import read_as
 
 Array = NDArray[Any]
 Arrays = dict[str, Any]

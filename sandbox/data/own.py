@@ -17,13 +17,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from record.nouns.data import DatasetFacts
-from sandbox.data import Examples, frames, images, npz, tables
-from sandbox.data.files import files_in, fingerprint
-from sandbox.data.prepare import prepare
-from sandbox.data.spec import HUB, LISTS, DataSpec
-from sandbox.data.views import raw, sliced
-from sandbox.errors import DatasetError
+from labwright.record.nouns.data import DatasetFacts
+from labwright.sandbox.data import Examples, frames, images, npz, tables
+from labwright.sandbox.data.files import files_in, fingerprint
+from labwright.sandbox.data.prepare import prepare
+from labwright.sandbox.data.spec import HUB, LISTS, DataSpec
+from labwright.sandbox.data.views import raw, sliced
+from labwright.sandbox.errors import DatasetError
 
 
 @dataclass(frozen=True)

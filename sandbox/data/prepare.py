@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from record.nouns.data import DatasetFacts
-from sandbox.data import Examples
-from sandbox.data.splits import split_rows
-from sandbox.data.views import Columns, Fingerprint, Stream, sliced
+from labwright.record.nouns.data import DatasetFacts
+from labwright.sandbox.data import Examples
+from labwright.sandbox.data.splits import split_rows
+from labwright.sandbox.data.views import Columns, Fingerprint, Stream, sliced
 
 Array = NDArray[Any]
 Streams = dict[str, Stream]

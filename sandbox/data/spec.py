@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from sandbox.errors import DatasetError
+from labwright.sandbox.errors import DatasetError
 
 HUB = "hf:"
 LISTS = ("drop", "categorical", "literal", "meta", "meta_shown")

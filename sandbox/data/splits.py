@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sandbox.data import Examples
-from sandbox.errors import DatasetError
+from labwright.sandbox.data import Examples
+from labwright.sandbox.errors import DatasetError
 
 Array = NDArray[Any]
 Rows = dict[str, Array]

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sandbox.data import Examples, columns
-from sandbox.data.columns import Column, complete, format_blanks, parts_of, times_of
-from sandbox.data.files import pyarrow
-from sandbox.data.frames import Frame, ParquetTable, listed, target_name
-from sandbox.data.images import nested
-from sandbox.data.spec import DataSpec
-from sandbox.data.views import Columns
-from sandbox.errors import DatasetError
+from labwright.sandbox.data import Examples, columns
+from labwright.sandbox.data.columns import Column, complete, format_blanks, parts_of, times_of
+from labwright.sandbox.data.files import pyarrow
+from labwright.sandbox.data.frames import Frame, ParquetTable, listed, target_name
+from labwright.sandbox.data.images import nested
+from labwright.sandbox.data.spec import DataSpec
+from labwright.sandbox.data.views import Columns
+from labwright.sandbox.errors import DatasetError
 
 Array = NDArray[Any]
 

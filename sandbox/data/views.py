@@ -23,7 +23,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sandbox.errors import DatasetError
+from labwright.sandbox.errors import DatasetError
 
 Array = NDArray[Any]
 

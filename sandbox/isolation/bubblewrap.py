@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.errors import IsolationError
+from labwright.sandbox.errors import IsolationError
 
 PROGRAM = "bwrap"
 WALLS = Path(__file__).resolve().parents[1] / "kernel_side" / "lab" / "_walls.py"

@@ -19,7 +19,7 @@ import subprocess
 import time
 from dataclasses import dataclass, field
 
-from sandbox.isolation.processes import process_tree
+from labwright.sandbox.isolation.processes import process_tree
 
 _REAPED = 1.0
 """Seconds for bubblewrap to reap the first of them, which it alone can do."""

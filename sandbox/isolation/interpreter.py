@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from record.machine import Rate
-from sandbox.errors import ExecutorError
-from sandbox.gpus import Device
-from sandbox.isolation.bubblewrap import exposable
-from sandbox.settings import SandboxSettings
+from labwright.record.machine import Rate
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.gpus import Device
+from labwright.sandbox.isolation.bubblewrap import exposable
+from labwright.sandbox.settings import SandboxSettings
 
 OLDEST = (3, 11)
 NEEDED = ("ipykernel", "numpy")

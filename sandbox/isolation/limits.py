@@ -20,9 +20,9 @@ from pathlib import Path
 
 import psutil
 
-from record.nouns.data import Needs
-from record.nouns.nodes import Failure
-from sandbox.isolation.processes import (
+from labwright.record.nouns.data import Needs
+from labwright.record.nouns.nodes import Failure
+from labwright.sandbox.isolation.processes import (
     ResourceUse,
     deleted_file_bytes,
     process_tree,
@@ -30,8 +30,8 @@ from sandbox.isolation.processes import (
     shm_bytes,
     unique_resource_use,
 )
-from sandbox.settings import SandboxSettings
-from sandbox.untrusted import BadFile, bytes_below, disarm
+from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.untrusted import BadFile, bytes_below, disarm
 
 SHARE = 0.9
 """Of the machine's memory, what all experiments together may hold by default."""

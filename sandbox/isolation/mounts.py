@@ -18,16 +18,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from record.unexpected import ROOMS
-from sandbox.gpus import Device
-from sandbox.isolation.bubblewrap import SYSTEM, Sandbox, is_visible
-from sandbox.isolation.interpreter import interpreter, threads_of
-from sandbox.isolation.limits import rlimits
-from sandbox.isolation.probe import Isolation
-from sandbox.isolation.scratch import Scratch
-from sandbox.settings import SandboxSettings
+from labwright.sandbox.gpus import Device
+from labwright.sandbox.isolation.bubblewrap import SYSTEM, Sandbox, is_visible
+from labwright.sandbox.isolation.interpreter import interpreter, threads_of
+from labwright.sandbox.isolation.limits import rlimits
+from labwright.sandbox.isolation.probe import Isolation
+from labwright.sandbox.isolation.scratch import Scratch
+from labwright.sandbox.settings import SandboxSettings
 
-_ROOT = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(__file__).parents[2]
 _LIBRARIES = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages", "lib*/python3*/test")
 _BUNDLED = (
     "sklearn/datasets/data", "sklearn/datasets/tests", "scipy/spatial/tests", "scipy/io/arff/tests",
@@ -47,8 +46,8 @@ def label_files(environments: Iterable[Path], variables: Mapping[str, str]) -> t
     hidden = [library / name for library in libraries for name in _BUNDLED]
     hidden += [tree / name for tree in environments for name in _IN_PREFIX]
     caches = [Path(cache) for name in _CACHES for cache in variables.get(name, "").split(":") if cache]
-    rooms = (_ROOT / room for room in (*ROOMS, "templates_latex"))
-    hidden += [path for path in (*caches, *rooms) if is_visible(path, trees)]
+    ours = (folder.resolve() for folder in _PACKAGE.iterdir())  # a checkout has links here
+    hidden += [path for path in (*caches, *ours) if is_visible(path, trees)]
     return tuple(sorted({path for path in hidden if path.is_dir()}))
 
 

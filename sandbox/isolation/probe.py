@@ -17,10 +17,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.errors import IsolationError
-from sandbox.isolation.bubblewrap import PROGRAM, WALLS, Sandbox, wrap
-from sandbox.isolation.interpreter import interpreter
-from sandbox.settings import SandboxSettings
+from labwright.sandbox.errors import IsolationError
+from labwright.sandbox.isolation.bubblewrap import PROGRAM, WALLS, Sandbox, wrap
+from labwright.sandbox.isolation.interpreter import interpreter
+from labwright.sandbox.settings import SandboxSettings
 
 INSTALL = "install bubblewrap: apt-get install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora)"
 

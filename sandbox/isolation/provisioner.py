@@ -14,7 +14,7 @@ from typing import Any
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from traitlets import List, Unicode
 
-from sandbox.isolation.contained import Contained
+from labwright.sandbox.isolation.contained import Contained
 
 
 class LabProvisioner(LocalProvisioner):

@@ -10,9 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from record.descriptors import remove_tree
-from sandbox.errors import ExecutorError
-from sandbox.isolation.limits import task_groups
+from labwright.record.descriptors import remove_tree
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.isolation.limits import task_groups
 
 MARK = "scientist-kernel-"
 """How the names of our folders and control groups begin."""

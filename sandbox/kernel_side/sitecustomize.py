@@ -17,27 +17,18 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
 _HERE = os.path.dirname(os.path.realpath(__file__))
-_ROOT = os.path.dirname(os.path.dirname(_HERE))
-_HIDDEN = {
-    **{name: os.path.join(_ROOT, name)
-       for name in ("agent", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector")},
-    "bootstrap": os.path.join(_HERE, "bootstrap.py"),
-}
+_BOOTSTRAP = os.path.join(_HERE, "bootstrap.py")
 
 
 class _Hide:
-    """Refuses our own packages, and finds a module of the same name that the experiment brought along."""
+    """Refuses the package of the harness, and its bootstrap unless the experiment has a module of that name."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
-        if path is not None or name not in _HIDDEN:
+        if path is not None or name not in ("labwright", "bootstrap"):
             return None
-        hidden = _HIDDEN[name]
-        for entries in (sys.path[:1], None):  # a local folder must not be lost behind an installed package
-            spec = PathFinder.find_spec(name, entries)
-            places = (spec.origin, *(spec.submodule_search_locations or ())) if spec is not None else ()
-            paths = map(os.path.realpath, filter(None, places))
-            if spec is not None and not any(path == hidden or path.startswith(hidden + os.sep) for path in paths):
-                return spec
+        spec = PathFinder.find_spec(name, sys.path[:1]) if name == "bootstrap" else None
+        if spec is not None and os.path.realpath(spec.origin or "") != _BOOTSTRAP:
+            return spec
         raise ModuleNotFoundError(f"No module named {name!r} (of the harness, only `lab` can be imported)", name=name)
 
 

@@ -21,9 +21,9 @@ from typing import Any
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from sandbox.errors import PackageError
-from sandbox.packages.uv import OF_TORCH, NoAnswer, Uv
-from sandbox.packages.wanted import SDIST, Wanted
+from labwright.sandbox.errors import PackageError
+from labwright.sandbox.packages.uv import OF_TORCH, NoAnswer, Uv
+from labwright.sandbox.packages.wanted import SDIST, Wanted
 
 _HEADS = ("# wheels", "# built from their sources", "# what builds them")
 _PIN = re.compile(r"(?P<name>[\w.-]+)==(?P<version>[\w.+!-]+)(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)")

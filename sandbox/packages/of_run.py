@@ -8,14 +8,14 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from record.folder import write_file
-from record.nouns.packages import Installed
-from sandbox.errors import PackageError
-from sandbox.isolation.interpreter import interpreter
-from sandbox.packages.locks import read_lock
-from sandbox.packages.store import Found, Overlay, find, provide
-from sandbox.packages.wanted import Wanted, allowed_of, wanted_of
-from sandbox.settings import SandboxSettings
+from labwright.record.folder import write_file
+from labwright.record.nouns.packages import Installed
+from labwright.sandbox.errors import PackageError
+from labwright.sandbox.isolation.interpreter import interpreter
+from labwright.sandbox.packages.locks import read_lock
+from labwright.sandbox.packages.store import Found, Overlay, find, provide
+from labwright.sandbox.packages.wanted import Wanted, allowed_of, wanted_of
+from labwright.sandbox.settings import SandboxSettings
 
 
 @dataclass

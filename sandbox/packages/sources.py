@@ -22,15 +22,15 @@ from typing import Any, cast
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from record.folder import open_regular
-from sandbox.errors import PackageError
-from sandbox.isolation.bubblewrap import Sandbox, wrap
-from sandbox.isolation.interpreter import interpreter
-from sandbox.isolation.mounts import label_files
-from sandbox.isolation.probe import isolation_of
-from sandbox.packages.locks import WHEELS, Pin, pins_of
-from sandbox.packages.uv import Uv
-from sandbox.settings import SandboxSettings
+from labwright.record.folder import open_regular
+from labwright.sandbox.errors import PackageError
+from labwright.sandbox.isolation.bubblewrap import Sandbox, wrap
+from labwright.sandbox.isolation.interpreter import interpreter
+from labwright.sandbox.isolation.mounts import label_files
+from labwright.sandbox.isolation.probe import isolation_of
+from labwright.sandbox.packages.locks import WHEELS, Pin, pins_of
+from labwright.sandbox.packages.uv import Uv
+from labwright.sandbox.settings import SandboxSettings
 
 MOST_BYTES = 2**30
 """Of one source, packed or not."""

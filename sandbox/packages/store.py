@@ -25,16 +25,16 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from record.descriptors import remove_tree
-from record.folder import sha256, write_file
-from record.nouns.packages import Installed
-from sandbox.errors import PackageError
-from sandbox.isolation.interpreter import interpreter
-from sandbox.packages.locks import WHEELS, Lock, beside, explained, lock_in, pins_of
-from sandbox.packages.sources import build, fetch, install_tools, tools_for
-from sandbox.packages.uv import NoAnswer, Uv, uv_for
-from sandbox.packages.wanted import Wanted, wanted_of
-from sandbox.settings import SandboxSettings
+from labwright.record.descriptors import remove_tree
+from labwright.record.folder import sha256, write_file
+from labwright.record.nouns.packages import Installed
+from labwright.sandbox.errors import PackageError
+from labwright.sandbox.isolation.interpreter import interpreter
+from labwright.sandbox.packages.locks import WHEELS, Lock, beside, explained, lock_in, pins_of
+from labwright.sandbox.packages.sources import build, fetch, install_tools, tools_for
+from labwright.sandbox.packages.uv import NoAnswer, Uv, uv_for
+from labwright.sandbox.packages.wanted import Wanted, wanted_of
+from labwright.sandbox.settings import SandboxSettings
 
 POLL = 0.1
 """Seconds between looks whether another run has made a folder."""

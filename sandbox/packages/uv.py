@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.errors import PackageError
-from sandbox.isolation.interpreter import interpreter
+from labwright.sandbox.errors import PackageError
+from labwright.sandbox.isolation.interpreter import interpreter
 
 LIMIT = 900.0
 """Seconds that finding and installing the packages of a run may take in all."""

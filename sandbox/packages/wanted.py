@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from sandbox.errors import PackageError
+from labwright.sandbox.errors import PackageError
 
 SDIST = ":sdist"
 """After a name: it may be built from its source."""

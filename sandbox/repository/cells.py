@@ -14,28 +14,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from record.nouns.cells import Cell, place_of
-from record.nouns.data import LARGEST, Measurement
-from record.nouns.nodes import Failure
-from record.repository_source import OUT, arm_in, code_in, command_line
-from sandbox.cells import Ran, Schedule
-from sandbox.errors import RepositoryError, SubmissionRefused
-from sandbox.file_clock import next_time
-from sandbox.job import MEASUREMENTS, CellOutcome, Job
-from sandbox.output import TAIL_CHARS, LiveOutput
-from sandbox.repository.command import CommandJob, CommandOutcome
-from sandbox.repository.curves import curves_of
-from sandbox.repository.environment import Environment
-from sandbox.repository.hiding import Hidden
-from sandbox.repository.left_files import cleared_away
-from sandbox.repository.metric import PREDICTIONS, Reading, make_ready, parse_metric, read_metric
-from sandbox.repository.mirror import Mirror
-from sandbox.repository.predictions import submit
-from sandbox.results import Measured, measure
-from sandbox.running import Runner
-from sandbox.scoring import score_submissions
-from sandbox.untrusted import names_in, open_regular, write_whole
-from sandbox.workspace import CELLS, KERNELS
+from labwright.record.nouns.cells import Cell, place_of
+from labwright.record.nouns.data import LARGEST, Measurement
+from labwright.record.nouns.nodes import Failure
+from labwright.record.repository_source import OUT, arm_in, code_in, command_line
+from labwright.sandbox.cells import Ran, Schedule
+from labwright.sandbox.errors import RepositoryError, SubmissionRefused
+from labwright.sandbox.file_clock import next_time
+from labwright.sandbox.job import MEASUREMENTS, CellOutcome, Job
+from labwright.sandbox.output import TAIL_CHARS, LiveOutput
+from labwright.sandbox.repository.command import CommandJob, CommandOutcome
+from labwright.sandbox.repository.curves import curves_of
+from labwright.sandbox.repository.environment import Environment
+from labwright.sandbox.repository.hiding import Hidden
+from labwright.sandbox.repository.left_files import cleared_away
+from labwright.sandbox.repository.metric import PREDICTIONS, Reading, make_ready, parse_metric, read_metric
+from labwright.sandbox.repository.mirror import Mirror
+from labwright.sandbox.repository.predictions import submit
+from labwright.sandbox.results import Measured, measure
+from labwright.sandbox.running import Runner
+from labwright.sandbox.scoring import score_submissions
+from labwright.sandbox.untrusted import names_in, open_regular, write_whole
+from labwright.sandbox.workspace import CELLS, KERNELS
 
 TEST = "test_metric"
 """Beginning of the names of sealed files that hold one value each."""

@@ -20,21 +20,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from record.nouns.nodes import Failure
-from sandbox.errors import ExecutorError, RepositoryError
-from sandbox.execution import FLOOD_CHARS
-from sandbox.failures import from_death, from_exception, from_flood, plain_output
-from sandbox.gpu_leases import Lease
-from sandbox.isolation.bubblewrap import PROGRAM, SYSTEM, Sandbox, is_visible, wrap
-from sandbox.isolation.contained import Contained
-from sandbox.isolation.interpreter import interpreter, threads_of
-from sandbox.isolation.limits import Limits, Watchdog, task_group
-from sandbox.isolation.mounts import SHM_BYTES, KernelConfig, device_files
-from sandbox.isolation.processes import OF_CACHE
-from sandbox.isolation.scratch import Scratch
-from sandbox.monitor import Meter, Usage
-from sandbox.output import OUTPUT_CHARS, Transcript
-from sandbox.untrusted import BadFile, inside
+from labwright.record.nouns.nodes import Failure
+from labwright.sandbox.errors import ExecutorError, RepositoryError
+from labwright.sandbox.execution import FLOOD_CHARS
+from labwright.sandbox.failures import from_death, from_exception, from_flood, plain_output
+from labwright.sandbox.gpu_leases import Lease
+from labwright.sandbox.isolation.bubblewrap import PROGRAM, SYSTEM, Sandbox, is_visible, wrap
+from labwright.sandbox.isolation.contained import Contained
+from labwright.sandbox.isolation.interpreter import interpreter, threads_of
+from labwright.sandbox.isolation.limits import Limits, Watchdog, task_group
+from labwright.sandbox.isolation.mounts import SHM_BYTES, KernelConfig, device_files
+from labwright.sandbox.isolation.processes import OF_CACHE
+from labwright.sandbox.isolation.scratch import Scratch
+from labwright.sandbox.monitor import Meter, Usage
+from labwright.sandbox.output import OUTPUT_CHARS, Transcript
+from labwright.sandbox.untrusted import BadFile, inside
 
 INSIDE = Path("/experiment")
 """What a command sees its checkout as; a mount called data lies beside it, as `../data`."""

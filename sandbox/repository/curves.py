@@ -23,12 +23,12 @@ from itertools import islice
 from pathlib import Path
 from typing import cast
 
-from record.nouns.cells import Cell
-from record.nouns.data import LARGEST, MOST_STEPS, Measurement, Split
-from sandbox.repository.event_files import EVENTS, newest_last, scalars_of
-from sandbox.repository.hiding import WITHHELD, Hidden
-from sandbox.repository.wandb_files import newest_run
-from sandbox.untrusted import BadFile, open_regular, read_as
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import LARGEST, MOST_STEPS, Measurement, Split
+from labwright.sandbox.repository.event_files import EVENTS, newest_last, scalars_of
+from labwright.sandbox.repository.hiding import WITHHELD, Hidden
+from labwright.sandbox.repository.wandb_files import newest_run
+from labwright.sandbox.untrusted import BadFile, open_regular, read_as
 
 CURVES, POINTS = 16, 250
 """Of one cell, the first; and of one curve, evenly over its steps, with the last."""

@@ -19,14 +19,14 @@ from typing import Literal
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from record.nouns.repository import Deviation
-from sandbox.errors import PackageError, RepositoryError
-from sandbox.ground import contents_of
-from sandbox.isolation.interpreter import interpreter
-from sandbox.packages.store import Found, Overlay, find, provide
-from sandbox.packages.uv import NoAnswer
-from sandbox.repository.command import Ground
-from sandbox.settings import SandboxSettings
+from labwright.record.nouns.repository import Deviation
+from labwright.sandbox.errors import PackageError, RepositoryError
+from labwright.sandbox.ground import contents_of
+from labwright.sandbox.isolation.interpreter import interpreter
+from labwright.sandbox.packages.store import Found, Overlay, find, provide
+from labwright.sandbox.packages.uv import NoAnswer
+from labwright.sandbox.repository.command import Ground
+from labwright.sandbox.settings import SandboxSettings
 
 _FILES = ("requirements.txt", "requirements/base.txt", "requirements/requirements.txt", "pyproject.toml", "setup.cfg")
 SOURCES = 3

@@ -17,8 +17,8 @@ from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 
-from sandbox.repository.protobuf import fields
-from sandbox.untrusted import FILE_BYTES, open_regular
+from labwright.sandbox.repository.protobuf import fields
+from labwright.sandbox.untrusted import FILE_BYTES, open_regular
 
 _EVENT_BYTES = 2**20
 """An event of more is no scalar (images, graphs) and is passed over."""

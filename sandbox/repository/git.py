@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sandbox.errors import RepositoryError
+from labwright.sandbox.errors import RepositoryError
 
 LIMIT = 600.0
 """Seconds that one command of git may take."""

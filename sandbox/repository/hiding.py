@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from sandbox.repository.metric import parse_metric
+from labwright.sandbox.repository.metric import parse_metric
 
 WITHHELD = "[a line is withheld: it may tell test results]"
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from record.descriptors import remove_tree
-from sandbox.untrusted import BadFile
+from labwright.record.descriptors import remove_tree
+from labwright.sandbox.untrusted import BadFile
 
 _MOST_ENTRIES = 20_000
 """Files and folders that are looked at where a name holds a pattern."""

@@ -28,13 +28,13 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, cast
 
-from record.errors import WrongUse
-from record.nouns.nodes import Failure
-from sandbox.errors import RepositoryError
-from sandbox.repository.event_files import rows_of_folder
-from sandbox.repository.left_files import NoFile, NotThere, file_of, matching, refuse_links
-from sandbox.repository.wandb_files import newest_run
-from sandbox.untrusted import BadFile, inside, open_regular, read_as, remove
+from labwright.record.errors import WrongUse
+from labwright.record.nouns.nodes import Failure
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository.event_files import rows_of_folder
+from labwright.sandbox.repository.left_files import NoFile, NotThere, file_of, matching, refuse_links
+from labwright.sandbox.repository.wandb_files import newest_run
+from labwright.sandbox.untrusted import BadFile, inside, open_regular, read_as, remove
 
 METRIC_BYTES = 64 * 2**20
 """Largest file that a metric is read from; those of trackers may hold more."""

@@ -16,11 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from record.nouns.repository import Edit
-from sandbox.errors import RepositoryError
-from sandbox.repository.git import AUTHOR, run_git
-from sandbox.repository.source import POINTER, UserRepository, config_values, linked_in, open_repository, root_of
-from sandbox.untrusted import BadFile, open_regular
+from labwright.record.nouns.repository import Edit
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository.git import AUTHOR, run_git
+from labwright.sandbox.repository.source import (
+    POINTER,
+    UserRepository,
+    config_values,
+    linked_in,
+    open_repository,
+    root_of,
+)
+from labwright.sandbox.untrusted import BadFile, open_regular
 
 __all__ = ["LARGE", "TEXT", "Blob", "Mirror", "Taken", "changed", "git", "root_of"]
 

@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from record.nouns.data import DatasetFacts
-from record.nouns.nodes import Failure
-from sandbox.data.views import Stream, written
-from sandbox.errors import RepositoryError, SubmissionRefused
-from sandbox.repository.left_files import file_of
-from sandbox.repository.metric import Metric, Reading
-from sandbox.repository.mirror import root_of
-from sandbox.scoring import INDEX, score_submissions
-from sandbox.untrusted import FILE_BYTES, open_regular, read_as, write_whole
+from labwright.record.nouns.data import DatasetFacts
+from labwright.record.nouns.nodes import Failure
+from labwright.sandbox.data.views import Stream, written
+from labwright.sandbox.errors import RepositoryError, SubmissionRefused
+from labwright.sandbox.repository.left_files import file_of
+from labwright.sandbox.repository.metric import Metric, Reading
+from labwright.sandbox.repository.mirror import root_of
+from labwright.sandbox.scoring import INDEX, score_submissions
+from labwright.sandbox.untrusted import FILE_BYTES, open_regular, read_as, write_whole
 
 Array = NDArray[Any]
 BYTES = 2**30

@@ -8,9 +8,9 @@ from typing import Annotated, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from record.nouns.frozen import Frozen
-from record.nouns.repository import Command
-from record.nouns.space import Space
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.nouns.repository import Command
+from labwright.record.nouns.space import Space
 
 
 def pairs(given: object) -> object:

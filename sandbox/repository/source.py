@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from sandbox.errors import RepositoryError
-from sandbox.repository.git import run_git
-from sandbox.untrusted import BadFile, open_regular
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository.git import run_git
+from labwright.sandbox.untrusted import BadFile, open_regular
 
 POINTER = b"version https://git-lfs"
 """What a file begins with that stands for one in LFS."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sandbox.untrusted import BadFile, names_in, open_regular, write_whole
+from labwright.sandbox.untrusted import BadFile, names_in, open_regular, write_whole
 
 HOOK = Path(__file__).with_name("tracing")
 """The folder that a traced run imports from first."""

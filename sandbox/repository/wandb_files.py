@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
 
-from sandbox.repository.event_files import newest_last
-from sandbox.repository.protobuf import fields
-from sandbox.untrusted import FILE_BYTES, open_regular
+from labwright.sandbox.repository.event_files import newest_last
+from labwright.sandbox.repository.protobuf import fields
+from labwright.sandbox.untrusted import FILE_BYTES, open_regular
 
 _BLOCK, _HEADER = 32768, 7
 _HISTORY, _SUMMARY = 2, 3

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Literal
 
-from record.claims.means import interval, replicates_of, t_quantile
-from record.claims.printing import printed
-from record.fold.state import RunState
-from record.nouns.data import Measurement
-from record.nouns.frozen import Frozen
-from record.printed import PrintedValue
-from record.typeset import as_read
-from stages.paper.material import claims_of
+from labwright.record.claims.means import interval, replicates_of, t_quantile
+from labwright.record.claims.printing import printed
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.frozen import Frozen
+from labwright.record.printed import PrintedValue
+from labwright.record.typeset import as_read
+from labwright.stages.paper.material import claims_of
 
 CHANCE = 0.001
 """How often a number of code that is not deterministic is called different though it is not."""

@@ -14,31 +14,40 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from models.client import ModelClient
-from models.errors import BudgetSpent
-from record.claims.means import ablations, replicates_of, winner
-from record.descriptors import remove_tree
-from record.events.searching import Probed, Suspected
-from record.folder import read_source
-from record.nouns.cells import Cell
-from record.nouns.data import Measurement
-from record.nouns.decisions import Work
-from record.nouns.nodes import Finding, Node
-from record.source import ENTRY as PROGRAM
-from record.source import PLOTS, code_of
-from record.syntax import reads_of
-from review.honesty.name_probe import arms_probe, exchanged
-from review.honesty.probe import ENTRY, PERMUTATIONS, TASK, Probe, labels_probe, program, seed_probe, without_labels
-from review.honesty.row_probe import PROGRAM as ROWS
-from review.honesty.row_probe import rows_probe, same
-from review.honesty.run_facts import frozen_seed
-from review.honesty.weighing import weighed
-from sandbox.errors import SubmissionRefused
-from sandbox.job import Job, Outcome, TooLate
-from sandbox.scoring import Predictions, chance_level, final_predictions
-from stages.bench import Bench, do_work, note_time, numbered
-from stages.evidence.reading import read_code
-from stages.nodes.cells import again, measured_cells
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent
+from labwright.record.claims.means import ablations, replicates_of, winner
+from labwright.record.descriptors import remove_tree
+from labwright.record.events.searching import Probed, Suspected
+from labwright.record.folder import read_source
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.decisions import Work
+from labwright.record.nouns.nodes import Finding, Node
+from labwright.record.source import ENTRY as PROGRAM
+from labwright.record.source import PLOTS, code_of
+from labwright.record.syntax import reads_of
+from labwright.review.honesty.name_probe import arms_probe, exchanged
+from labwright.review.honesty.probe import (
+    ENTRY,
+    PERMUTATIONS,
+    TASK,
+    Probe,
+    labels_probe,
+    program,
+    seed_probe,
+    without_labels,
+)
+from labwright.review.honesty.row_probe import PROGRAM as ROWS
+from labwright.review.honesty.row_probe import rows_probe, same
+from labwright.review.honesty.run_facts import frozen_seed
+from labwright.review.honesty.weighing import weighed
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.job import Job, Outcome, TooLate
+from labwright.sandbox.scoring import Predictions, chance_level, final_predictions
+from labwright.stages.bench import Bench, do_work, note_time, numbered
+from labwright.stages.evidence.reading import read_code
+from labwright.stages.nodes.cells import again, measured_cells
 
 Kind = Literal["seed", "labels", "rows", "arms"]
 

@@ -7,18 +7,18 @@ disclosure and page, and costs nothing: a weaker model than the one that was mea
 
 from __future__ import annotations
 
-from models.client import ModelClient
-from models.errors import BudgetSpent
-from models.roles.reading import CODE_READER, CodeReaderInputs
-from record.claims.means import ablations, winner
-from record.events.searching import CodeRead, Suspected
-from record.folder import read_source
-from record.nouns.code_reading import CodeDoubt, ReadingVerdict
-from record.nouns.nodes import Finding, Node
-from record.source import code_of
-from review.honesty.bare import bare, numbered_lines, standing
-from review.honesty.weighing import weighed
-from stages.bench import Bench
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent
+from labwright.models.roles.reading import CODE_READER, CodeReaderInputs
+from labwright.record.claims.means import ablations, winner
+from labwright.record.events.searching import CodeRead, Suspected
+from labwright.record.folder import read_source
+from labwright.record.nouns.code_reading import CodeDoubt, ReadingVerdict
+from labwright.record.nouns.nodes import Finding, Node
+from labwright.record.source import code_of
+from labwright.review.honesty.bare import bare, numbered_lines, standing
+from labwright.review.honesty.weighing import weighed
+from labwright.stages.bench import Bench
 
 
 async def read_code(bench: Bench, client: ModelClient) -> None:

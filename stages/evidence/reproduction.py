@@ -14,26 +14,26 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from models.settings import SubjectSettings
-from record.claims.means import replicates_of
-from record.errors import WrongUse
-from record.fold.state import RunState
-from record.folder import RunFolder, read_source, sha256_of_files
-from record.keeping import collected_of
-from record.nouns.nodes import Node
-from record.syntax import strings_in
-from sandbox.datasets import Sources, materialise
-from sandbox.errors import DatasetError
-from sandbox.formulas import keep
-from sandbox.job import Artifacts, Executor, Job
-from sandbox.repository.cells import unsealed
-from sandbox.results import failure_of
-from sandbox.scorers import copy_frozen
-from sandbox.scoring import score_sealed
-from stages.evidence.agreement import NodeReproduction, Reproduction, numbers
-from stages.evidence.scoring import frozen
-from stages.nodes.cells import again as as_cells
-from stages.nodes.cells import asking, seconds_measured
+from labwright.models.settings import SubjectSettings
+from labwright.record.claims.means import replicates_of
+from labwright.record.errors import WrongUse
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, read_source, sha256_of_files
+from labwright.record.keeping import collected_of
+from labwright.record.nouns.nodes import Node
+from labwright.record.syntax import strings_in
+from labwright.sandbox.datasets import Sources, materialise
+from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.formulas import keep
+from labwright.sandbox.job import Artifacts, Executor, Job
+from labwright.sandbox.repository.cells import unsealed
+from labwright.sandbox.results import failure_of
+from labwright.sandbox.scorers import copy_frozen
+from labwright.sandbox.scoring import score_sealed
+from labwright.stages.evidence.agreement import NodeReproduction, Reproduction, numbers
+from labwright.stages.evidence.scoring import frozen
+from labwright.stages.nodes.cells import again as as_cells
+from labwright.stages.nodes.cells import asking, seconds_measured
 
 Tell = Callable[[NodeReproduction, int, int], None]
 """Told of each node when it is done: how many are, and of how many."""

@@ -25,18 +25,18 @@ from math import isfinite, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from record.claims.decisions import Diverged, Run, deciding_nodes, key_of, measured_of, run_of, value_of
-from record.claims.differences import Difference, differences
-from record.claims.means import paper_claims
-from record.estimands import Gap, Number, Place, metric_of, places_of
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.nouns.data import DataPlan, DatasetFacts, OverExamples
-from record.nouns.hypotheses import Effect, Hypothesis
-from sandbox.errors import SubmissionRefused
-from sandbox.formulas import cost, kept
-from sandbox.metrics import draw_counts, passes, resampled_scores
-from sandbox.scoring import columns_of, sealed_predictions
+from labwright.record.claims.decisions import Diverged, Run, deciding_nodes, key_of, measured_of, run_of, value_of
+from labwright.record.claims.differences import Difference, differences
+from labwright.record.claims.means import paper_claims
+from labwright.record.estimands import Gap, Number, Place, metric_of, places_of
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.nouns.data import DataPlan, DatasetFacts, OverExamples
+from labwright.record.nouns.hypotheses import Effect, Hypothesis
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.formulas import cost, kept
+from labwright.sandbox.metrics import draw_counts, passes, resampled_scores
+from labwright.sandbox.scoring import columns_of, sealed_predictions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

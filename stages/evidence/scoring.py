@@ -8,24 +8,24 @@ from __future__ import annotations
 from asyncio import to_thread
 from contextlib import suppress
 
-from models.client import ModelClient
-from models.errors import BudgetSpent
-from record.claims.differences import differences
-from record.claims.means import ablations, paper_claims, trusted_replicates, winner
-from record.events.searching import Resampled, Unsealed
-from record.fold.state import RunState
-from record.ladder import rungs
-from record.nouns.nodes import Failure, Node
-from sandbox.errors import SubmissionRefused
-from sandbox.job import TooLate
-from sandbox.repository.cells import unsealed
-from sandbox.scoring import score_sealed
-from stages.bench import Bench, do_work
-from stages.evidence.probing import probe_winners
-from stages.evidence.resampling import resampled
-from stages.nodes.cells import differing
-from stages.nodes.node import measure_taken_over
-from stages.stage import trusted_winner
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent
+from labwright.record.claims.differences import differences
+from labwright.record.claims.means import ablations, paper_claims, trusted_replicates, winner
+from labwright.record.events.searching import Resampled, Unsealed
+from labwright.record.fold.state import RunState
+from labwright.record.ladder import rungs
+from labwright.record.nouns.nodes import Failure, Node
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.job import TooLate
+from labwright.sandbox.repository.cells import unsealed
+from labwright.sandbox.scoring import score_sealed
+from labwright.stages.bench import Bench, do_work
+from labwright.stages.evidence.probing import probe_winners
+from labwright.stages.evidence.resampling import resampled
+from labwright.stages.nodes.cells import differing
+from labwright.stages.nodes.node import measure_taken_over
+from labwright.stages.stage import trusted_winner
 
 
 async def measure_what_was_taken_over(bench: Bench) -> None:

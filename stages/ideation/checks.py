@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from models.roles.ideation import IdeaText
-from record.ideation import ClosestWork, DataNeed, Estimate, Fit, FoundWork, LiteratureSearch, Means, Novelty
-from record.nouns.idea import Idea
-from sandbox.packages.wanted import wanted_of
+from labwright.models.roles.ideation import IdeaText
+from labwright.record.ideation import ClosestWork, DataNeed, Estimate, Fit, FoundWork, LiteratureSearch, Means, Novelty
+from labwright.record.nouns.idea import Idea
+from labwright.sandbox.packages.wanted import wanted_of
 
 _HUB = re.compile(r"^(?:hf:)?[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?(?:@[\w.-]+)?$")
 

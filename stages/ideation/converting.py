@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from models.client import ModelClient
-from models.roles.ideation import IDEA_OF, IdeaOfInputs
-from record.folder import sha256, write_file
-from record.nouns.idea import Idea, IdeaError, read_idea
+from labwright.models.client import ModelClient
+from labwright.models.roles.ideation import IDEA_OF, IdeaOfInputs
+from labwright.record.folder import sha256, write_file
+from labwright.record.nouns.idea import Idea, IdeaError, read_idea
 
 TEXTS = (".md", ".markdown", ".txt")
 MOST_BYTES = 400_000

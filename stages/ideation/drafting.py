@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from literature.lookup import Literature
-from models.client import ModelClient
-from models.roles.ideation import (
+from labwright.literature.lookup import Literature
+from labwright.models.client import ModelClient
+from labwright.models.roles.ideation import (
     IDEA,
     IDEA_REFLECT,
     ClosestPick,
@@ -21,12 +21,12 @@ from models.roles.ideation import (
     IdeaReflection,
     IdeaText,
 )
-from record.events.papers import Conceived, LookedUp
-from record.ideation import ClosestWork, FinalIdea, FoundWork, LiteratureSearch, Means
-from record.log import Recorder
-from record.nouns.idea import Idea
-from review.judge.quotes import stands_in
-from stages.ideation import checks
+from labwright.record.events.papers import Conceived, LookedUp
+from labwright.record.ideation import ClosestWork, FinalIdea, FoundWork, LiteratureSearch, Means
+from labwright.record.log import Recorder
+from labwright.record.nouns.idea import Idea
+from labwright.review.judge.quotes import stands_in
+from labwright.stages.ideation import checks
 
 DRAFTS = 2
 """Drafts of one idea: the second where the first came to a repetition."""

@@ -15,20 +15,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from literature.lookup import Literature
-from models.client import ModelClient, Models
-from models.roles.ideation import PROPOSAL, RELATED_WORK, ProposalInputs, RelatedWorkInputs
-from record.events.papers import Conceived
-from record.events.searching import WorkDone
-from record.fold.state import RunState
-from record.folder import write_file
-from record.ideation import FinalIdea, FoundWork
-from record.log import Recorder
-from record.nouns.decisions import Work
-from stages.bench import numbered
-from stages.digests import lines_of
-from stages.ideation.checks import claims_in, struck_out, unknown_names
-from stages.ideation.drafting import IdeaDrafting, Topic, distinct
+from labwright.literature.lookup import Literature
+from labwright.models.client import ModelClient, Models
+from labwright.models.roles.ideation import PROPOSAL, RELATED_WORK, ProposalInputs, RelatedWorkInputs
+from labwright.record.events.papers import Conceived
+from labwright.record.events.searching import WorkDone
+from labwright.record.fold.state import RunState
+from labwright.record.folder import write_file
+from labwright.record.ideation import FinalIdea, FoundWork
+from labwright.record.log import Recorder
+from labwright.record.nouns.decisions import Work
+from labwright.stages.bench import numbered
+from labwright.stages.digests import lines_of
+from labwright.stages.ideation.checks import claims_in, struck_out, unknown_names
+from labwright.stages.ideation.drafting import IdeaDrafting, Topic, distinct
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from models.roles.figures import ArrayBrief, Range
-from record.nouns.data import Measurement
-from record.nouns.figures import Figure, FigureReview
-from record.nouns.nodes import Plotting
-from sandbox.untrusted import BadFile, load_array, names_in
-from stages.bench import Bench
+from labwright.models.roles.figures import ArrayBrief, Range
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.figures import Figure, FigureReview
+from labwright.record.nouns.nodes import Plotting
+from labwright.sandbox.untrusted import BadFile, load_array, names_in
+from labwright.stages.bench import Bench
 
 MOST_VALUES = 1_000_000
 """Values of an array that are read; of more, every k-th row."""

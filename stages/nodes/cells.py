@@ -16,27 +16,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
-from models.settings import SubjectSettings
-from record.estimands import main_arms
-from record.events.searching import CellExecuted, CellsOwed, Decided
-from record.fold.state import RunState
-from record.folder import read_source, seal, sha256_of_files
-from record.ladder import cells_of_rung
-from record.nouns.cells import Cell, CellLine
-from record.nouns.data import DataPlan, DatasetFacts, Needs
-from record.nouns.decisions import Expand
-from record.nouns.nodes import CellRun, Node, node_id
-from record.nouns.tuning import Trial
-from record.repository_source import CODE
-from record.source import ENTRY, visible_files
-from record.syntax import reads_of, strings_in
-from record.tuning import cells_of_trial
-from sandbox.cells import failure_of_cells
-from sandbox.job import CellOutcome, Job, Outcome
-from sandbox.results import SAID
-from search.tree import View
-from stages.bench import Bench, enter, note_spent
-from stages.briefs import duty_of
+from labwright.models.settings import SubjectSettings
+from labwright.record.estimands import main_arms
+from labwright.record.events.searching import CellExecuted, CellsOwed, Decided
+from labwright.record.fold.state import RunState
+from labwright.record.folder import read_source, seal, sha256_of_files
+from labwright.record.ladder import cells_of_rung
+from labwright.record.nouns.cells import Cell, CellLine
+from labwright.record.nouns.data import DataPlan, DatasetFacts, Needs
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.nodes import CellRun, Node, node_id
+from labwright.record.nouns.tuning import Trial
+from labwright.record.repository_source import CODE
+from labwright.record.source import ENTRY, visible_files
+from labwright.record.syntax import reads_of, strings_in
+from labwright.record.tuning import cells_of_trial
+from labwright.sandbox.cells import failure_of_cells
+from labwright.sandbox.job import CellOutcome, Job, Outcome
+from labwright.sandbox.results import SAID
+from labwright.search.tree import View
+from labwright.stages.bench import Bench, enter, note_spent
+from labwright.stages.briefs import duty_of
 
 CHECKED = 50
 """Of so many cells that could be taken over one is measured again."""

@@ -13,25 +13,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from record.errors import WrongUse
-from record.events import Event
-from record.events.searching import Decided, Proposed
-from record.fold.state import RunState
-from record.folder import RunFolder, open_regular, write_source
-from record.nouns.decisions import Expand
-from record.nouns.nodes import STAGES, node_id
-from record.source import ENTRY, FILE_BYTES, MOST, PLOTS, SourceError, check_source, setups_of
-from record.syntax import parse
-from search.policy import GROWS
-from search.scheduler import all_results
-from search.tree import view_of
-from stages.briefs import node_brief
+from labwright.record.errors import WrongUse
+from labwright.record.events import Event
+from labwright.record.events.searching import Decided, Proposed
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, open_regular, write_source
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.nodes import STAGES, node_id
+from labwright.record.source import ENTRY, FILE_BYTES, MOST, PLOTS, SourceError, check_source, setups_of
+from labwright.record.syntax import parse
+from labwright.search.policy import GROWS
+from labwright.search.scheduler import all_results
+from labwright.search.tree import view_of
+from labwright.stages.briefs import node_brief
 
 LONGEST = 4_000
 """Characters of the plan."""
 TITLE = 80
 PLANS = ("README.md", "README.txt", "README", "plan.md", "plan.txt")
-OURS = frozenset({"agent", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector"})
 """Packages that no kernel has."""
 
 
@@ -149,8 +148,6 @@ def _fault(source: str, files: Mapping[str, str]) -> str | None:
     names = [one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names]
     names += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level
               and node.module]
-    foreign = next((name for name in names if name.startswith("lab.") or (
-        (top := name.split(".")[0]) in OURS and not any(path.split("/")[0].removesuffix(".py") == top for path in files)
-    )), None)
+    foreign = next((name for name in names if name.startswith("lab.") or name.split(".")[0] == "labwright"), None)
     return None if foreign is None else (
         f"imports {foreign!r}, which is the program's own: an experiment has 'import lab', and the packages installed")

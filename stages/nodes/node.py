@@ -15,38 +15,48 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from models.client import ModelClient
-from models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
-from models.roles.assessing import FEEDBACK
-from models.roles.coding import CODE, Program
-from models.roles.figures import PLOT, PlotInputs
-from record.descriptors import remove_tree
-from record.events.searching import Decided, Executed, Judged, Proposed, Suspected
-from record.folder import draft_of, is_full, part_of, read_source, seal, write_source
-from record.ladder import TUNED
-from record.nouns.decisions import Expand
-from record.nouns.nodes import Attempt, Failure, Finding, Node, NodeKind, NodeStatus, NodeStep, Verdict, node_id
-from record.reading import RecordError
-from record.source import ENTRY, PLOTS, setups_of
-from review.honesty import check
-from review.honesty.run_facts import Ran, of_run
-from sandbox.errors import SubmissionRefused
-from sandbox.job import Artifacts, Job, Outcome, TooLate
-from sandbox.monitor import read_curves
-from sandbox.scoring import Predictions, final_predictions
-from sandbox.workspace import forget_rescued, rescue_checkpoints
-from search.replication import again
-from search.scheduler import Freed
-from search.signals import NodeKilled
-from search.tree import View
-from stages.bench import Bench, end_if_repeated, enter, note_spent, note_time, of_node
-from stages.briefs import advice, code_inputs, feedback_inputs, node_brief, plotting_reference, seen_by
-from stages.nodes.canvas import Canvas
-from stages.nodes.cells import asking, grid_of
-from stages.nodes.of_repository import plot_script, repository_program
-from stages.nodes.plotting import draw
-from stages.nodes.watching import watcher
-from stages.repository.patches import NothingLeftError
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
+from labwright.models.roles.assessing import FEEDBACK
+from labwright.models.roles.coding import CODE, Program
+from labwright.models.roles.figures import PLOT, PlotInputs
+from labwright.record.descriptors import remove_tree
+from labwright.record.events.searching import Decided, Executed, Judged, Proposed, Suspected
+from labwright.record.folder import draft_of, is_full, part_of, read_source, seal, write_source
+from labwright.record.ladder import TUNED
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.nodes import (
+    Attempt,
+    Failure,
+    Finding,
+    Node,
+    NodeKind,
+    NodeStatus,
+    NodeStep,
+    Verdict,
+    node_id,
+)
+from labwright.record.reading import RecordError
+from labwright.record.source import ENTRY, PLOTS, setups_of
+from labwright.review.honesty import check
+from labwright.review.honesty.run_facts import Ran, of_run
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.job import Artifacts, Job, Outcome, TooLate
+from labwright.sandbox.monitor import read_curves
+from labwright.sandbox.scoring import Predictions, final_predictions
+from labwright.sandbox.workspace import forget_rescued, rescue_checkpoints
+from labwright.search.replication import again
+from labwright.search.scheduler import Freed
+from labwright.search.signals import NodeKilled
+from labwright.search.tree import View
+from labwright.stages.bench import Bench, end_if_repeated, enter, note_spent, note_time, of_node
+from labwright.stages.briefs import advice, code_inputs, feedback_inputs, node_brief, plotting_reference, seen_by
+from labwright.stages.nodes.canvas import Canvas
+from labwright.stages.nodes.cells import asking, grid_of
+from labwright.stages.nodes.of_repository import plot_script, repository_program
+from labwright.stages.nodes.plotting import draw
+from labwright.stages.nodes.watching import watcher
+from labwright.stages.repository.patches import NothingLeftError
 
 REPEATS: frozenset[NodeKind] = frozenset({"replicate", "trial", "tune"})
 """Nodes that run their parent's program, with another seed or other settings."""
@@ -111,9 +121,7 @@ def varied(action: Expand) -> str:
 
 def ladder_program(action: Expand) -> tuple[Program, dict[str, str]]:
     """The program of the ladder, which is ours: what it is, and its files."""
-    import stages
-
-    text = (Path(stages.__path__[0]) / "ladder" / ENTRY).read_text()
+    text = (Path(__file__).parents[1] / "ladder" / ENTRY).read_text()
     tried = sum(one.arm == TUNED for one in action.trials)
     return Program(
         title="reference arms of the program's own", varies=f"{tried} settings" if tried else f"seed {action.seed}",

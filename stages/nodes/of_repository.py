@@ -5,23 +5,23 @@ from __future__ import annotations
 from asyncio import to_thread
 from pathlib import Path
 
-from models.client import ModelClient
-from models.roles.coding import Program
-from record.errors import ExpectedFailure
-from record.events.repository import BaselineChecked
-from record.events.searching import Decided
-from record.expected import check_baseline
-from record.nouns.cells import Cell
-from record.nouns.data import DataPlan
-from record.nouns.decisions import Expand
-from record.repository_source import Code, program_of
-from record.source import PLOTS
-from sandbox.datasets import materialise
-from sandbox.job import Job, Outcome
-from sandbox.metrics import METRICS
-from search.tree import View
-from stages.bench import Bench
-from stages.repository.patches import NothingLeftError, by_words, patched_program
+from labwright.models.client import ModelClient
+from labwright.models.roles.coding import Program
+from labwright.record.errors import ExpectedFailure
+from labwright.record.events.repository import BaselineChecked
+from labwright.record.events.searching import Decided
+from labwright.record.expected import check_baseline
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.decisions import Expand
+from labwright.record.repository_source import Code, program_of
+from labwright.record.source import PLOTS
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.metrics import METRICS
+from labwright.search.tree import View
+from labwright.stages.bench import Bench
+from labwright.stages.repository.patches import NothingLeftError, by_words, patched_program
 
 PLOT_SCRIPT = Path(__file__).parent / "repository_plots.txt"
 SWIFT = 60.0

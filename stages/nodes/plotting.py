@@ -7,23 +7,23 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from models.backend import Image
-from models.client import ModelClient
-from models.errors import ImagesRefused
-from models.roles.figures import PLOT, VISION, PlotInputs, VisionInputs
-from record.descriptors import remove_tree
-from record.events.searching import Plotted, Reviewed
-from record.folder import draft_of, read_source, seal, write_file
-from record.nouns.figures import Figure, FigureReview
-from record.nouns.nodes import Failure, Plotting
-from record.source import PLOTS
-from review.figures import About, LintFinding, lint_all, refusing, remarks
-from review.honesty import check
-from sandbox.job import Job
-from sandbox.untrusted import FILE_BYTES, copy_file, make_folder, names_in
-from stages.bench import Bench, enter
-from stages.briefs import advice, plotting_reference
-from stages.nodes.canvas import Canvas, Gallery, Subject, subject_of
+from labwright.models.backend import Image
+from labwright.models.client import ModelClient
+from labwright.models.errors import ImagesRefused
+from labwright.models.roles.figures import PLOT, VISION, PlotInputs, VisionInputs
+from labwright.record.descriptors import remove_tree
+from labwright.record.events.searching import Plotted, Reviewed
+from labwright.record.folder import draft_of, read_source, seal, write_file
+from labwright.record.nouns.figures import Figure, FigureReview
+from labwright.record.nouns.nodes import Failure, Plotting
+from labwright.record.source import PLOTS
+from labwright.review.figures import About, LintFinding, lint_all, refusing, remarks
+from labwright.review.honesty import check
+from labwright.sandbox.job import Job
+from labwright.sandbox.untrusted import FILE_BYTES, copy_file, make_folder, names_in
+from labwright.stages.bench import Bench, enter
+from labwright.stages.briefs import advice, plotting_reference
+from labwright.stages.nodes.canvas import Canvas, Gallery, Subject, subject_of
 
 SCORES = "scores.json"
 """Beside plots.py: what was scored on validation, for figures that dev alone could not tell."""

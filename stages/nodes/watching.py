@@ -6,15 +6,15 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from record.events.searching import Decided
-from record.nouns.data import Measurement
-from record.nouns.decisions import Expand
-from record.nouns.nodes import SEARCH_KINDS
-from sandbox.job import Progress, Watch
-from sandbox.monitor import POINTS
-from search.pruning import FEWEST, Point, is_loss, peers_of, silence, verdict
-from stages.bench import Bench
-from stages.briefs import seen_by
+from labwright.record.events.searching import Decided
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.nodes import SEARCH_KINDS
+from labwright.sandbox.job import Progress, Watch
+from labwright.sandbox.monitor import POINTS
+from labwright.search.pruning import FEWEST, Point, is_loss, peers_of, silence, verdict
+from labwright.stages.bench import Bench
+from labwright.stages.briefs import seen_by
 
 
 def watcher(bench: Bench, decided: Decided) -> Watch | None:

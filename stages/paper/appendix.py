@@ -14,11 +14,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from record.ablation_results import ablation_results
-from record.cells import CellStatus, all_cells, totals_of
-from record.claims.decisions import decisions
-from record.claims.differences import Difference, Family
-from record.claims.means import (
+from labwright.record.ablation_results import ablation_results
+from labwright.record.cells import CellStatus, all_cells, totals_of
+from labwright.record.claims.decisions import decisions
+from labwright.record.claims.differences import Difference, Family
+from labwright.record.claims.means import (
     LEVEL,
     MINIMUM_REPLICATES,
     POWER,
@@ -28,21 +28,21 @@ from record.claims.means import (
     seedless,
     winner,
 )
-from record.claims.node_score import score_of, shown_on
-from record.fold.facts import RoleUsage, total_of
-from record.fold.state import RunState
-from record.nouns.data import Grade
-from record.nouns.decisions import Compare
-from record.nouns.nodes import STAGES, Node, changed, retries
-from record.nouns.papers import JUDGING
-from record.typeset import USE
-from stages.paper.effort import effort_context
-from stages.paper.latex import longtable, recorded, recorded_row, rendered, short, words
-from stages.paper.registered import HASH, in_full
-from stages.paper.sheets import sheets
-from stages.paper.sources import LOGGED
-from stages.paper.tables import CONSTANT
-from stages.summaries import branch
+from labwright.record.claims.node_score import score_of, shown_on
+from labwright.record.fold.facts import RoleUsage, total_of
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import Grade
+from labwright.record.nouns.decisions import Compare
+from labwright.record.nouns.nodes import STAGES, Node, changed, retries
+from labwright.record.nouns.papers import JUDGING
+from labwright.record.typeset import USE
+from labwright.stages.paper.effort import effort_context
+from labwright.stages.paper.latex import longtable, recorded, recorded_row, rendered, short, words
+from labwright.stages.paper.registered import HASH, in_full
+from labwright.stages.paper.sheets import sheets
+from labwright.stages.paper.sources import LOGGED
+from labwright.stages.paper.tables import CONSTANT
+from labwright.stages.summaries import branch
 
 MOST, LINE = 4, 170
 """Items of a list of incidents in the appendix, and characters of each: of lists and lines the supplement has all."""

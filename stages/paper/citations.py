@@ -20,15 +20,15 @@ from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from literature import LibraryError
-from literature.library import Entry, as_bibtex, entry_of, read_library
-from literature.lookup import Literature, identities_of, with_record
-from literature.matching import authors_in, plain
-from literature.papers import read_papers
-from literature.verification import verification_of
-from models.client import ModelClient
-from models.errors import BudgetSpent
-from models.roles.revising import (
+from labwright.literature import LibraryError
+from labwright.literature.library import Entry, as_bibtex, entry_of, read_library
+from labwright.literature.lookup import Literature, identities_of, with_record
+from labwright.literature.matching import authors_in, plain
+from labwright.literature.papers import read_papers
+from labwright.literature.verification import verification_of
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent
+from labwright.models.roles.revising import (
     CITE_ASK,
     CITE_SELECT,
     CiteAskInputs,
@@ -36,16 +36,16 @@ from models.roles.revising import (
     CiteSelectInputs,
     CiteSelection,
 )
-from models.roles.writing import Reference
-from record.events.papers import LibraryChecked, WorksChosen, WorksFound
-from record.fold.state import RunState
-from record.folder import RunFolder, sha256, write_file
-from record.nouns.papers import CheckedEntry, Draft, FoundWork, Searched, Support
-from record.wording import ranks
-from review.evidence import scan
-from stages.bench import Bench, do_work
-from stages.paper.latex import escape
-from stages.settings import CITATION_QUERIES
+from labwright.models.roles.writing import Reference
+from labwright.record.events.papers import LibraryChecked, WorksChosen, WorksFound
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, sha256, write_file
+from labwright.record.nouns.papers import CheckedEntry, Draft, FoundWork, Searched, Support
+from labwright.record.wording import ranks
+from labwright.review.evidence import scan
+from labwright.stages.bench import Bench, do_work
+from labwright.stages.paper.latex import escape
+from labwright.stages.settings import CITATION_QUERIES
 
 UNPRINTED = frozenset({"verified", "abstract"})
 """Fields that no style prints."""

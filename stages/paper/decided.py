@@ -11,14 +11,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from models.roles.figures import FigurePart, FigureScript
-from record.claims.decisions import Run, deciding_nodes, decisions, run_of
-from record.claims.means import interval
-from record.estimands import EstimandError, Gap, Place, by_level, metric_of
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.nouns.data import DataPlan, Measurement, arm_of, level_of
-from record.nouns.figures import Placement
+from labwright.models.roles.figures import FigurePart, FigureScript
+from labwright.record.claims.decisions import Run, deciding_nodes, decisions, run_of
+from labwright.record.claims.means import interval
+from labwright.record.estimands import EstimandError, Gap, Place, by_level, metric_of
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.nouns.data import DataPlan, Measurement, arm_of, level_of
+from labwright.record.nouns.figures import Placement
 
 SCRIPT = Path(__file__).with_name("decided_figures.py")
 _FIGURES: dict[str, tuple[str, Placement, str]] = {

@@ -10,24 +10,24 @@ from collections.abc import Iterable, Iterator
 
 from pydantic_core import to_json
 
-from record.ablation_results import ablation_results
-from record.cells import CellStatus, CellTotals, all_cells, totals_of
-from record.claims.decisions import decisions
-from record.claims.means import replicates_of, seedless, winner
-from record.effort import account_of, parity_of
-from record.events import Event
-from record.events.papers import Released
-from record.fold.apply import fold
-from record.fold.facts import Ancestor, RoleUsage, total_of
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.ladder import beaten_by, chosen_settings, first_rung, reference_claims
-from record.nouns.data import Measurement
-from record.nouns.decisions import Action
-from record.nouns.nodes import SEARCH_KINDS, STAGES, Attempt, Node, StageName
-from record.nouns.papers import JUDGING
-from stages.paper.appendix import FORKED, LATE
-from stages.paper.scope import CUT, misread
+from labwright.record.ablation_results import ablation_results
+from labwright.record.cells import CellStatus, CellTotals, all_cells, totals_of
+from labwright.record.claims.decisions import decisions
+from labwright.record.claims.means import replicates_of, seedless, winner
+from labwright.record.effort import account_of, parity_of
+from labwright.record.events import Event
+from labwright.record.events.papers import Released
+from labwright.record.fold.apply import fold
+from labwright.record.fold.facts import Ancestor, RoleUsage, total_of
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.ladder import beaten_by, chosen_settings, first_rung, reference_claims
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.decisions import Action
+from labwright.record.nouns.nodes import SEARCH_KINDS, STAGES, Attempt, Node, StageName
+from labwright.record.nouns.papers import JUDGING
+from labwright.stages.paper.appendix import FORKED, LATE
+from labwright.stages.paper.scope import CUT, misread
 
 RULES = {
     "next node": "search.policy picks the parent from validation results that the decision may see (docs/search.md)",

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, floor, log10
 from typing import Any
 
-from record.claims.caveats import anchored
-from record.claims.means import Claim
-from record.effort import Account, ArmTuning, account_of, disparities, parity_of
-from record.fold.state import RunState
-from record.nouns.frozen import Scalar
-from record.nouns.tuning import Hyperparameter
-from record.tuning import EQUAL, FEWEST
-from stages.paper.latex import recorded, short, words
+from labwright.record.claims.caveats import anchored
+from labwright.record.claims.means import Claim
+from labwright.record.effort import Account, ArmTuning, account_of, disparities, parity_of
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.frozen import Scalar
+from labwright.record.nouns.tuning import Hyperparameter
+from labwright.record.tuning import EQUAL, FEWEST
+from labwright.stages.paper.latex import recorded, short, words
 
 SAMPLERS = {
     "random": "", "sobol": "The trials are points of a Sobol sequence, not drawn at random. ",

@@ -20,19 +20,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from literature.matching import plain as without_tex
-from models.backend import Image
-from models.client import ModelClient
-from models.errors import BudgetSpent, ImagesRefused
-from models.roles.figures import FIGURE_REVIEW, FigureReviewInputs, Mention, PaperFigureReviews, PlacedFigure
-from record.events.papers import Drafted, FiguresSeen
-from record.nouns.papers import Draft
-from record.typeset import Use, as_read, filled
-from review.evidence import Evidence, tex
-from stages.bench import Bench, do_work
-from stages.paper.material import Material, parts_for, statistics_of
-from stages.paper.versions import material_of
-from stages.shares import look_task
+from labwright.literature.matching import plain as without_tex
+from labwright.models.backend import Image
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent, ImagesRefused
+from labwright.models.roles.figures import FIGURE_REVIEW, FigureReviewInputs, Mention, PaperFigureReviews, PlacedFigure
+from labwright.record.events.papers import Drafted, FiguresSeen
+from labwright.record.nouns.papers import Draft
+from labwright.record.typeset import Use, as_read, filled
+from labwright.review.evidence import Evidence, tex
+from labwright.stages.bench import Bench, do_work
+from labwright.stages.paper.material import Material, parts_for, statistics_of
+from labwright.stages.paper.versions import material_of
+from labwright.stages.shares import look_task
 
 DPI = 160
 """Of the pictures that a reviewer sees: text of 7 points is 16 pixels high."""

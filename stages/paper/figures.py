@@ -18,30 +18,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from models.client import ModelClient
-from models.errors import BudgetSpent
-from models.roles.assessing import Statistic
-from models.roles.figures import FIGURES, FigurePart, FigureScript, FiguresInputs, FigureStyle
-from record.claims.means import ablation_conditions, paper_claims, trusted_replicates
-from record.descriptors import remove_tree
-from record.events.papers import FiguresMade
-from record.folder import draft_of, part_of, seal, sha256, write_file
-from record.nouns.data import DataPlan, DatasetFacts
-from record.nouns.figures import Figure, FigureReview, FinalFigure
-from record.nouns.nodes import Failure, Node, Plotting
-from record.syntax import parse
-from sandbox.job import Executor, Job
-from sandbox.results import FIGURE_BYTES
-from sandbox.untrusted import copy_file, names_in
-from stages.bench import Bench, do_work, of_node
-from stages.briefs import node_brief, plotting_reference, statistic
-from stages.nodes.canvas import Canvas, Gallery, Subject
-from stages.nodes.plotting import PLOT_SECONDS, review_figures, typed_numbers
-from stages.paper.decided import as_json, data_of, script_of
-from stages.paper.template import Template
-from stages.paper.versions import material_of
-from stages.stage import trusted_winner
-from stages.tables import tables_of_means
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent
+from labwright.models.roles.assessing import Statistic
+from labwright.models.roles.figures import FIGURES, FigurePart, FigureScript, FiguresInputs, FigureStyle
+from labwright.record.claims.means import ablation_conditions, paper_claims, trusted_replicates
+from labwright.record.descriptors import remove_tree
+from labwright.record.events.papers import FiguresMade
+from labwright.record.folder import draft_of, part_of, seal, sha256, write_file
+from labwright.record.nouns.data import DataPlan, DatasetFacts
+from labwright.record.nouns.figures import Figure, FigureReview, FinalFigure
+from labwright.record.nouns.nodes import Failure, Node, Plotting
+from labwright.record.syntax import parse
+from labwright.sandbox.job import Executor, Job
+from labwright.sandbox.results import FIGURE_BYTES
+from labwright.sandbox.untrusted import copy_file, names_in
+from labwright.stages.bench import Bench, do_work, of_node
+from labwright.stages.briefs import node_brief, plotting_reference, statistic
+from labwright.stages.nodes.canvas import Canvas, Gallery, Subject
+from labwright.stages.nodes.plotting import PLOT_SECONDS, review_figures, typed_numbers
+from labwright.stages.paper.decided import as_json, data_of, script_of
+from labwright.stages.paper.template import Template
+from labwright.stages.paper.versions import material_of
+from labwright.stages.stage import trusted_winner
+from labwright.stages.tables import tables_of_means
 
 HERE = Path(__file__).parent
 MODULE, STYLE = "figure_style.py", "paper.mplstyle"

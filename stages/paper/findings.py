@@ -9,11 +9,11 @@ import re
 from math import ceil
 from pathlib import Path
 
-from models.roles.revising import SectionLength
-from record.nouns.papers import Draft, PaperFinding
-from record.typeset import Use, as_read, filled
-from review.evidence import Evidence, numbers, scan, sentences
-from stages.paper.template import Template
+from labwright.models.roles.revising import SectionLength
+from labwright.record.nouns.papers import Draft, PaperFinding
+from labwright.record.typeset import Use, as_read, filled
+from labwright.review.evidence import Evidence, numbers, scan, sentences
+from labwright.stages.paper.template import Template
 
 OVERFULL = 10.0
 """Points that a line may stick out before it is a finding."""

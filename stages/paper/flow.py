@@ -21,26 +21,26 @@ import json
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
 
-from models.client import ModelClient
-from models.roles.role import AnyRole
-from models.roles.writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, WriteInputs
-from record.events.papers import Drafted, Released
-from record.folder import sha256, write_file
-from record.manifest import manifest
-from record.nouns.nodes import Phase
-from record.nouns.papers import Draft, Section
-from stages.bench import Bench, do_work
-from stages.paper.citations import cite
-from stages.paper.disclosure import disclosure, file_of
-from stages.paper.figures import draw_figures
-from stages.paper.findings import of_abstract
-from stages.paper.material import write_inputs
-from stages.paper.obligations import left_out, with_owed
-from stages.paper.outline import checked, groups, section_inputs, taken
-from stages.paper.reflection import lighter, reflect
-from stages.paper.scope import review_scope, too_much, without_claims
-from stages.paper.versions import assess_draft, best_of, drafted, material_of, reasons_against
-from stages.settings import OUTLINES
+from labwright.models.client import ModelClient
+from labwright.models.roles.role import AnyRole
+from labwright.models.roles.writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, WriteInputs
+from labwright.record.events.papers import Drafted, Released
+from labwright.record.folder import sha256, write_file
+from labwright.record.manifest import manifest
+from labwright.record.nouns.nodes import Phase
+from labwright.record.nouns.papers import Draft, Section
+from labwright.stages.bench import Bench, do_work
+from labwright.stages.paper.citations import cite
+from labwright.stages.paper.disclosure import disclosure, file_of
+from labwright.stages.paper.figures import draw_figures
+from labwright.stages.paper.findings import of_abstract
+from labwright.stages.paper.material import write_inputs
+from labwright.stages.paper.obligations import left_out, with_owed
+from labwright.stages.paper.outline import checked, groups, section_inputs, taken
+from labwright.stages.paper.reflection import lighter, reflect
+from labwright.stages.paper.scope import review_scope, too_much, without_claims
+from labwright.stages.paper.versions import assess_draft, best_of, drafted, material_of, reasons_against
+from labwright.stages.settings import OUTLINES
 
 THEN = "it is asked once more; without any usable answer no paper is written"
 AGAIN = "the answer before could not be used: answer with every field that is asked for, and nothing else"

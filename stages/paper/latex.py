@@ -11,9 +11,9 @@ from typing import Any
 from jinja2 import BaseLoader, FileSystemLoader, StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from record.printed import PrintedValue
-from record.typeset import ClaimKey, uses
-from record.wording import says_number
+from labwright.record.printed import PrintedValue
+from labwright.record.typeset import ClaimKey, uses
+from labwright.record.wording import says_number
 
 _DECLARED = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]{4,6})\}")
 _LATIN = frozenset(map(chr, range(0xC0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧĄą" "\u00d7\u00f7")

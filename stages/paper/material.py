@@ -10,44 +10,44 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
-from literature.library import Entry
-from models.roles.writing import ClaimLine, Comparison, Decided, WriteInputs
-from record.claims.clauses import clauses
-from record.claims.decisions import decisions
-from record.claims.differences import Difference, differences
-from record.claims.means import (
+from labwright.literature.library import Entry
+from labwright.models.roles.writing import ClaimLine, Comparison, Decided, WriteInputs
+from labwright.record.claims.clauses import clauses
+from labwright.record.claims.decisions import decisions
+from labwright.record.claims.differences import Difference, differences
+from labwright.record.claims.means import (
     MINIMUM_REPLICATES,
     Claim,
     ablation_conditions,
     paper_claims,
     winner,
 )
-from record.claims.printing import printed, setups
-from record.estimands import conditions_read
-from record.fold.state import RunState
-from record.folder import RunFolder, read_source
-from record.ladder import RUNGS, reference_claims
-from record.nouns.data import DataPlan, arm_of, level_of
-from record.nouns.figures import FinalFigure
-from record.nouns.hypotheses import Decision
-from record.nouns.papers import Draft
-from record.printed import PrintedValue
-from record.source import code_of
-from record.typeset import as_read, uses, without_form
-from review.evidence import LITERALS, Evidence, claims_in, used_keys
-from stages.digests import lines_of
-from stages.paper.appendix import appendix, disclosures, supplement
-from stages.paper.citations import library_of, reference
-from stages.paper.decided import OURS
-from stages.paper.latex import escape
-from stages.paper.obligations import of_rungs, owed
-from stages.paper.outline import to_report
-from stages.paper.registered import page_one, table_of
-from stages.paper.sheets import files, sheets
-from stages.paper.sources import AUTHORS, FigureFile, PaperParts, Table
-from stages.paper.tables import tables
-from stages.paper.template import Template, kept, load
-from stages.settings import PaperSettings
+from labwright.record.claims.printing import printed, setups
+from labwright.record.estimands import conditions_read
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, read_source
+from labwright.record.ladder import RUNGS, reference_claims
+from labwright.record.nouns.data import DataPlan, arm_of, level_of
+from labwright.record.nouns.figures import FinalFigure
+from labwright.record.nouns.hypotheses import Decision
+from labwright.record.nouns.papers import Draft
+from labwright.record.printed import PrintedValue
+from labwright.record.source import code_of
+from labwright.record.typeset import as_read, uses, without_form
+from labwright.review.evidence import LITERALS, Evidence, claims_in, used_keys
+from labwright.stages.digests import lines_of
+from labwright.stages.paper.appendix import appendix, disclosures, supplement
+from labwright.stages.paper.citations import library_of, reference
+from labwright.stages.paper.decided import OURS
+from labwright.stages.paper.latex import escape
+from labwright.stages.paper.obligations import of_rungs, owed
+from labwright.stages.paper.outline import to_report
+from labwright.stages.paper.registered import page_one, table_of
+from labwright.stages.paper.sheets import files, sheets
+from labwright.stages.paper.sources import AUTHORS, FigureFile, PaperParts, Table
+from labwright.stages.paper.tables import tables
+from labwright.stages.paper.template import Template, kept, load
+from labwright.stages.settings import PaperSettings
 
 SHOWN = {"pm": "mean and standard deviation", "mean": "mean"}
 """The forms of a mean that a writer is offered, and what they print; of a difference the last. Tables have the others:

@@ -14,15 +14,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from models.roles.writing import RequiredStatement
-from record.ablation_results import ablation_results
-from record.claims.differences import Difference
-from record.fold.state import RunState
-from record.ladder import RUNGS, beaten_by
-from record.nouns.data import arm_of, level_of
-from record.nouns.papers import Draft, Section
-from record.typeset import ClaimKey, uses, without_form
-from review.evidence import used_keys
+from labwright.models.roles.writing import RequiredStatement
+from labwright.record.ablation_results import ablation_results
+from labwright.record.claims.differences import Difference
+from labwright.record.fold.state import RunState
+from labwright.record.ladder import RUNGS, beaten_by
+from labwright.record.nouns.data import arm_of, level_of
+from labwright.record.nouns.papers import Draft, Section
+from labwright.record.typeset import ClaimKey, uses, without_form
+from labwright.review.evidence import used_keys
 
 Tabled = Mapping[str, frozenset[str]]
 """Table -> the claims that it prints."""

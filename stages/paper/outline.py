@@ -15,7 +15,7 @@ import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from models.roles.writing import (
+from labwright.models.roles.writing import (
     Comparison,
     Decided,
     PaperOutline,
@@ -24,9 +24,9 @@ from models.roles.writing import (
     SectionInputs,
     WriteInputs,
 )
-from record.nouns.data import DataPlan, arm_of, level_of
-from record.nouns.papers import Section
-from record.typeset import without_form
+from labwright.record.nouns.data import DataPlan, arm_of, level_of
+from labwright.record.nouns.papers import Section
+from labwright.record.typeset import without_form
 
 TAKEN = ("abstract", "title")
 """What a section may not be called: edits name the parts of a draft by these."""

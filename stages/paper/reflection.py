@@ -13,25 +13,25 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from models.client import ModelClient
-from models.errors import BudgetSpent
-from models.roles import REFLECT
-from models.roles.revising import ReflectInputs, Reflection, Round, SectionEdit, TextEdit
-from record.events.papers import Drafted
-from record.nouns.figures import FinalFigure
-from record.nouns.papers import Draft, Section
-from record.typeset import without_form
-from review.evidence import scan, sentences, used_keys
-from review.evidence.allowed import CITES
-from stages.bench import Bench, do_work
-from stages.paper.citations import of_this_version
-from stages.paper.decided import OURS
-from stages.paper.figure_review import review_paper_figures
-from stages.paper.findings import lengths
-from stages.paper.material import write_inputs
-from stages.paper.obligations import left_out, with_owed
-from stages.paper.scope import misread, review_scope, too_much
-from stages.paper.versions import best_of, counted, drafted, material_of, rank
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent
+from labwright.models.roles import REFLECT
+from labwright.models.roles.revising import ReflectInputs, Reflection, Round, SectionEdit, TextEdit
+from labwright.record.events.papers import Drafted
+from labwright.record.nouns.figures import FinalFigure
+from labwright.record.nouns.papers import Draft, Section
+from labwright.record.typeset import without_form
+from labwright.review.evidence import scan, sentences, used_keys
+from labwright.review.evidence.allowed import CITES
+from labwright.stages.bench import Bench, do_work
+from labwright.stages.paper.citations import of_this_version
+from labwright.stages.paper.decided import OURS
+from labwright.stages.paper.figure_review import review_paper_figures
+from labwright.stages.paper.findings import lengths
+from labwright.stages.paper.material import write_inputs
+from labwright.stages.paper.obligations import left_out, with_owed
+from labwright.stages.paper.scope import misread, review_scope, too_much
+from labwright.stages.paper.versions import best_of, counted, drafted, material_of, rank
 
 MANY = 5
 """Violations of one section from which on it may be rewritten as a whole."""

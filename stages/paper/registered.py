@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from record.claims.clauses import lost_seeds
-from record.claims.decisions import decisions
-from record.claims.printing import decimals_of
-from record.estimands import described, metric_of
-from record.fold.state import RunState
-from record.nouns.hypotheses import Decision, PartDecided
-from record.printed import number
-from stages.paper.latex import recorded, rendered, row
-from stages.paper.sources import Table
+from labwright.record.claims.clauses import lost_seeds
+from labwright.record.claims.decisions import decisions
+from labwright.record.claims.printing import decimals_of
+from labwright.record.estimands import described, metric_of
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.hypotheses import Decision, PartDecided
+from labwright.record.printed import number
+from labwright.stages.paper.latex import recorded, rendered, row
+from labwright.stages.paper.sources import Table
 
 HASH = 12
 """Digits of the plan's hash that are printed."""

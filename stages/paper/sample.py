@@ -11,14 +11,14 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from literature.library import parse
-from record.nouns.papers import Draft, Section
-from record.printed import value_of
-from review.evidence import Evidence, check_pdf, tex
-from review.evidence.pdf import pdf_text
-from stages.paper.sources import PaperParts, Table, evidence_with, sources
-from stages.paper.template import Template, TemplateError
-from stages.paper.typeset import build
+from labwright.literature.library import parse
+from labwright.record.nouns.papers import Draft, Section
+from labwright.record.printed import value_of
+from labwright.review.evidence import Evidence, check_pdf, tex
+from labwright.review.evidence.pdf import pdf_text
+from labwright.stages.paper.sources import PaperParts, Table, evidence_with, sources
+from labwright.stages.paper.template import Template, TemplateError
+from labwright.stages.paper.typeset import build
 
 SECONDS = 60.0
 """Of TeX, for the sample."""

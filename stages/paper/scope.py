@@ -14,20 +14,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from models.client import ModelClient
-from models.errors import BudgetSpent
-from models.roles import READER, SCOPE
-from models.roles.revising import PrintedText, Question, ReaderInputs, ScopeInputs
-from record.events.papers import Drafted, Scoped
-from record.nouns.hypotheses import Decision
-from record.nouns.papers import Draft, Reading, ScopeFinding, Section
-from record.typeset import uses, without_form
-from review.evidence import Evidence, Violation, scan, sentences, unbound
-from stages.bench import Bench, do_work
-from stages.paper.figure_review import plain
-from stages.paper.material import Material, write_inputs
-from stages.paper.versions import material_of
-from stages.shares import scope_task
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent
+from labwright.models.roles import READER, SCOPE
+from labwright.models.roles.revising import PrintedText, Question, ReaderInputs, ScopeInputs
+from labwright.record.events.papers import Drafted, Scoped
+from labwright.record.nouns.hypotheses import Decision
+from labwright.record.nouns.papers import Draft, Reading, ScopeFinding, Section
+from labwright.record.typeset import uses, without_form
+from labwright.review.evidence import Evidence, Violation, scan, sentences, unbound
+from labwright.stages.bench import Bench, do_work
+from labwright.stages.paper.figure_review import plain
+from labwright.stages.paper.material import Material, write_inputs
+from labwright.stages.paper.versions import material_of
+from labwright.stages.shares import scope_task
 
 CUT = "cut by the program, since no verdict bears it out"
 

@@ -13,17 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from record.cells import all_cells
-from record.claims.decisions import decisions
-from record.claims.differences import Difference
-from record.claims.means import Claim
-from record.claims.node_score import score_of, shown_on
-from record.fold.facts import RoleUsage
-from record.fold.state import RunState
-from record.nouns.decisions import Expand
-from record.nouns.nodes import Node
-from record.nouns.papers import JUDGING
-from stages.paper.latex import longtable, recorded_row, short
+from labwright.record.cells import all_cells
+from labwright.record.claims.decisions import decisions
+from labwright.record.claims.differences import Difference
+from labwright.record.claims.means import Claim
+from labwright.record.claims.node_score import score_of, shown_on
+from labwright.record.fold.facts import RoleUsage
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.nodes import Node
+from labwright.record.nouns.papers import JUDGING
+from labwright.stages.paper.latex import longtable, recorded_row, short
 
 FOLDER = "supplement"
 """Where they lie, below the paper's folder."""

@@ -11,14 +11,14 @@ from typing import Literal
 from jinja2 import FileSystemLoader, TemplateSyntaxError
 from jinja2 import TemplateError as SkeletonError
 
-from literature.library import Entry
-from record import typeset
-from record.nouns.papers import Draft, PaperFinding, Section
-from review.evidence import Evidence, allowed, used_keys
-from review.evidence.scan import scan
-from stages.paper.citations import bibliography
-from stages.paper.latex import Characters, aligned, escape, recorded, short, tex_environment
-from stages.paper.template import Template, TemplateError
+from labwright.literature.library import Entry
+from labwright.record import typeset
+from labwright.record.nouns.papers import Draft, PaperFinding, Section
+from labwright.review.evidence import Evidence, allowed, used_keys
+from labwright.review.evidence.scan import scan
+from labwright.stages.paper.citations import bibliography
+from labwright.stages.paper.latex import Characters, aligned, escape, recorded, short, tex_environment
+from labwright.stages.paper.template import Template, TemplateError
 
 AUTHORS = "scientist, a program"
 LOGGED = "Grade of all values: logged."

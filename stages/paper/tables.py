@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import get_args
 
-from record.claims.caveats import Caveat, anchored
-from record.claims.differences import Difference
-from record.claims.means import GRADES, Claim
-from record.ladder import RUNGS
-from record.nouns.data import DataPlan, DatasetFacts, MetricSpec, arm_of
-from sandbox.scoring import AGREEMENT
-from stages.paper.latex import recorded, row, words
-from stages.paper.sources import Table
+from labwright.record.claims.caveats import Caveat, anchored
+from labwright.record.claims.differences import Difference
+from labwright.record.claims.means import GRADES, Claim
+from labwright.record.ladder import RUNGS
+from labwright.record.nouns.data import DataPlan, DatasetFacts, MetricSpec, arm_of
+from labwright.sandbox.scoring import AGREEMENT
+from labwright.stages.paper.latex import recorded, row, words
+from labwright.stages.paper.sources import Table
 
 CONSTANT = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
 """What a caption says where `record.claims.means.Claim.constant` holds."""

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from record.errors import WrongUse
-from record.folder import draft_of, seal
-from record.nouns.frozen import Frozen
+from labwright.record.errors import WrongUse
+from labwright.record.folder import draft_of, seal
+from labwright.record.nouns.frozen import Frozen
 
 ROOT = Path(__file__).resolve().parents[2] / "templates_latex"
 SHARED = "shared"

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
-from record.nouns.papers import PaperFinding
-from review.evidence import Violation, check_draft, check_pdf, tex
-from review.evidence.pdf import tex_error
-from stages.paper import findings
-from stages.paper.sheets import FOLDER
-from stages.paper.sources import SUPPLEMENT, PaperParts, Sources, evidence_with, sources
-from stages.paper.template import PICTURES, STYLES, Template
+from labwright.record.nouns.papers import PaperFinding
+from labwright.review.evidence import Violation, check_draft, check_pdf, tex
+from labwright.review.evidence.pdf import tex_error
+from labwright.stages.paper import findings
+from labwright.stages.paper.sheets import FOLDER
+from labwright.stages.paper.sources import SUPPLEMENT, PaperParts, Sources, evidence_with, sources
+from labwright.stages.paper.template import PICTURES, STYLES, Template
 
 _KEPT = frozenset({".tex", ".bib", ".bbl", ".log"}) | STYLES | (PICTURES - {".pdf"})
 

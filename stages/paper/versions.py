@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from record.events.papers import Drafted
-from record.nouns.papers import Draft
-from stages.bench import Bench
-from stages.paper.findings import of_abstract, too_thin
-from stages.paper.material import Material, parts_for, write_inputs
-from stages.paper.obligations import left_out
-from stages.paper.typeset import Assessment, assess
+from labwright.record.events.papers import Drafted
+from labwright.record.nouns.papers import Draft
+from labwright.stages.bench import Bench
+from labwright.stages.paper.findings import of_abstract, too_thin
+from labwright.stages.paper.material import Material, parts_for, write_inputs
+from labwright.stages.paper.obligations import left_out
+from labwright.stages.paper.typeset import Assessment, assess
 
 
 def material_of(bench: Bench, k: int | None = None) -> Material:

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import TypeVar
 
-from record.claims.means import MINIMUM_REPLICATES
-from record.events.repository import AblationsSettled, PartsFound, Patched, Purpose
-from record.nouns.repository import Command, CommandRun, Gate, Mutation, NotExamined, Part
-from sandbox.errors import RepositoryError
-from sandbox.repository.mirror import changed
-from sandbox.repository.trace import Trace, read_trace, untaught
-from search.arms import (
+from labwright.record.claims.means import MINIMUM_REPLICATES
+from labwright.record.events.repository import AblationsSettled, PartsFound, Patched, Purpose
+from labwright.record.nouns.repository import Command, CommandRun, Gate, Mutation, NotExamined, Part
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository.mirror import changed
+from labwright.sandbox.repository.trace import Trace, read_trace, untaught
+from labwright.search.arms import (
     CONFIRM_SEEDS,
     Arm,
     advised_budget,
@@ -35,8 +35,8 @@ from search.arms import (
     shares,
     sweep_order,
 )
-from stages.repository.asking import Asking
-from stages.repository.effects import (
+from labwright.stages.repository.asking import Asking
+from labwright.stages.repository.effects import (
     LEAST_RANKED,
     UNRANKED,
     Measured,
@@ -49,8 +49,8 @@ from stages.repository.effects import (
     results,
     shows_more,
 )
-from stages.repository.inventory import LOSS_TERM, Inventory, inventory, is_strength
-from stages.repository.runs import Runs, Setup
+from labwright.stages.repository.inventory import LOSS_TERM, Inventory, inventory, is_strength
+from labwright.stages.repository.runs import Runs, Setup
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 
-from models.client import Models
-from models.roles.repository import (
+from labwright.models.client import Models
+from labwright.models.roles.repository import (
     COMMAND,
     PARTS,
     PATCH,
@@ -31,24 +31,24 @@ from models.roles.repository import (
     Shown,
     TriedRepair,
 )
-from record.expected import ExpectedError, parse_expected
-from record.log import EventLog
-from record.nouns.decisions import Work
-from record.nouns.repository import Command, CommandRun, Edit, Mutation, NotExamined, Part, Repair
-from sandbox.errors import RepositoryError
-from sandbox.isolation.interpreter import interpreter
-from sandbox.repository.environment import wanted_in
-from sandbox.repository.metric import PREDICTIONS
-from sandbox.repository.mirror import changed
-from sandbox.repository.trace import Trace
-from stages.bench import numbered
-from stages.repository.code import Code, Definition, code_in
-from stages.repository.commands import candidates, script_of, with_seed, wrong_options
-from stages.repository.context import around, configured
-from stages.repository.inventory import Inventory
-from stages.repository.options import options_in
-from stages.repository.runs import Setup
-from stages.repository.scope import patch_scope, tampers
+from labwright.record.expected import ExpectedError, parse_expected
+from labwright.record.log import EventLog
+from labwright.record.nouns.decisions import Work
+from labwright.record.nouns.repository import Command, CommandRun, Edit, Mutation, NotExamined, Part, Repair
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.isolation.interpreter import interpreter
+from labwright.sandbox.repository.environment import wanted_in
+from labwright.sandbox.repository.metric import PREDICTIONS
+from labwright.sandbox.repository.mirror import changed
+from labwright.sandbox.repository.trace import Trace
+from labwright.stages.bench import numbered
+from labwright.stages.repository.code import Code, Definition, code_in
+from labwright.stages.repository.commands import candidates, script_of, with_seed, wrong_options
+from labwright.stages.repository.context import around, configured
+from labwright.stages.repository.inventory import Inventory
+from labwright.stages.repository.options import options_in
+from labwright.stages.repository.runs import Setup
+from labwright.stages.repository.scope import patch_scope, tampers
 
 MOST_FILES, MOST_LINES = 4, 40
 """What a patch may change."""

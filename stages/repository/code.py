@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from record.nouns.repository import Edit
+from labwright.record.nouns.repository import Edit
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 CALLED = ("forward", "__call__", "call")

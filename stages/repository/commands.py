@@ -12,8 +12,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from stages.repository.code import Code, code_in, module_of
-from stages.repository.options import Option, hydra_of, keys_in, options_in
+from labwright.stages.repository.code import Code, code_in, module_of
+from labwright.stages.repository.options import Option, hydra_of, keys_in, options_in
 
 _STARTS = re.compile(r"^\s*(?:[-*$>|]\s*)?(?:run:\s*)?((?:[A-Z_]+=\S+\s+)*(?:uv run |poetry run )?"
                      r"(?:python3?|torchrun|accelerate launch)\s[^`#\n]*)", re.MULTILINE)

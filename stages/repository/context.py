@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from models.roles.repository import Shown
-from record.whole_numbers import parse_whole_number
-from stages.repository.code import Code, Function, code_in, last_name, module_of
-from stages.repository.commands import script_of
-from stages.repository.options import options_in
+from labwright.models.roles.repository import Shown
+from labwright.record.whole_numbers import parse_whole_number
+from labwright.stages.repository.code import Code, Function, code_in, last_name, module_of
+from labwright.stages.repository.commands import script_of
+from labwright.stages.repository.options import options_in
 
 MAP_CHARS, SHOWN_CHARS, ASKED_CHARS = 14_000, 48_000, 24_000
 """Characters of the map, of the files that are shown unasked, and of those that one request brings."""

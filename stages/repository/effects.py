@@ -15,8 +15,17 @@ from itertools import combinations
 from statistics import fmean, stdev
 from typing import Literal, NamedTuple
 
-from record.claims.means import LEVEL, MINIMUM_REPLICATES, detectable, holm, interval, p_value, students_t, t_quantile
-from record.nouns.repository import Called, Direction, Gate, PartResult
+from labwright.record.claims.means import (
+    LEVEL,
+    MINIMUM_REPLICATES,
+    detectable,
+    holm,
+    interval,
+    p_value,
+    students_t,
+    t_quantile,
+)
+from labwright.record.nouns.repository import Called, Direction, Gate, PartResult
 
 CRITICAL = 0.05
 """The share of the baseline that a part decides to be critical, as published."""

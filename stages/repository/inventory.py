@@ -24,9 +24,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from record.nouns.repository import Command, Mutation, NotExamined, Part, PartKind
-from sandbox.repository.trace import Trace
-from stages.repository.code import (
+from labwright.record.nouns.repository import Command, Mutation, NotExamined, Part, PartKind
+from labwright.sandbox.repository.trace import Trace
+from labwright.stages.repository.code import (
     CALLED,
     Code,
     Definition,
@@ -39,7 +39,7 @@ from stages.repository.code import (
     without,
     zeroed,
 )
-from stages.repository.options import Key, groups_off, hydra_of, keys_in, options_in, targets_in
+from labwright.stages.repository.options import Key, groups_off, hydra_of, keys_in, options_in, targets_in
 
 _STRENGTH = re.compile(r"decay|smooth|dropout|drop_?(out|path|rate)|mixup|cutmix|(^|_)aux|lambda|penalty|regulari|"
                        r"(^|_)ema|noise|augment|jitter|warmup|(^|_)l[12]$|momentum|clip|_(p|prob|drop)$", re.IGNORECASE)

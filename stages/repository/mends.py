@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from record.nouns.nodes import Failure
-from record.nouns.repository import Command, Edit, Repair
-from stages.repository.code import code_in, edit_between
-from stages.repository.commands import script_of, seed_words
-from stages.repository.options import options_in
+from labwright.record.nouns.nodes import Failure
+from labwright.record.nouns.repository import Command, Edit, Repair
+from labwright.stages.repository.code import code_in, edit_between
+from labwright.stages.repository.commands import script_of, seed_words
+from labwright.stages.repository.options import options_in
 
 _NUMPY = {
     "float_": "float64", "complex_": "complex128", "unicode_": "str_", "string_": "bytes_", "Inf": "inf",

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import yaml
 
-from record.nouns.frozen import Scalar
-from record.yaml_text import load_foreign_yaml
-from stages.repository.code import Code, last_name
+from labwright.record.nouns.frozen import Scalar
+from labwright.record.yaml_text import load_foreign_yaml
+from labwright.stages.repository.code import Code, last_name
 
 _CONSTRUCTORS = ("add_argument", "option", "Option", "Argument")
 

@@ -13,28 +13,28 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import PurePosixPath
 
-from models.client import ModelClient
-from models.errors import ModelOutputInvalid
-from models.roles.coding import AuthorInputs, Program
-from models.roles.patching import ARM_PATCH, ArmPatch, ArmShown, Patches, PatchingInputs, RepositoryShown
-from models.roles.repository import Shown
-from record.edits import changed
-from record.estimands import main_arms
-from record.events.repository import BaselineChecked
-from record.events.searching import Decided
-from record.folder import read_source
-from record.nouns.data import DataPlan
-from record.nouns.decisions import Expand
-from record.nouns.repository import written
-from record.repository_source import ArmCode, Code, arm_in, program_of
-from record.source import SourceError
-from sandbox.errors import RepositoryError
-from sandbox.repository.metric import parse_metric
-from stages.bench import Bench, UserRepository
-from stages.briefs import code_inputs
-from stages.nodes.cells import arms_of
-from stages.repository.context import context_of, requested
-from stages.repository.scope import tampers
+from labwright.models.client import ModelClient
+from labwright.models.errors import ModelOutputInvalid
+from labwright.models.roles.coding import AuthorInputs, Program
+from labwright.models.roles.patching import ARM_PATCH, ArmPatch, ArmShown, Patches, PatchingInputs, RepositoryShown
+from labwright.models.roles.repository import Shown
+from labwright.record.edits import changed
+from labwright.record.estimands import main_arms
+from labwright.record.events.repository import BaselineChecked
+from labwright.record.events.searching import Decided
+from labwright.record.folder import read_source
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.repository import written
+from labwright.record.repository_source import ArmCode, Code, arm_in, program_of
+from labwright.record.source import SourceError
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository.metric import parse_metric
+from labwright.stages.bench import Bench, UserRepository
+from labwright.stages.briefs import code_inputs
+from labwright.stages.nodes.cells import arms_of
+from labwright.stages.repository.context import context_of, requested
+from labwright.stages.repository.scope import tampers
 
 REQUESTS, REFUSALS = 3, 2
 """Times that an author may ask to see more, and is asked again where an answer cannot be used."""

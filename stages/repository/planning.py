@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from models.roles.planning import PlanningInputs, RepositoryPlanInputs
-from record.events.repository import BaselineChecked
-from record.nouns.data import DataPlan
-from record.nouns.repository import Command
-from record.nouns.space import with_space
-from stages.bench import UserRepository
-from stages.repository.asking import documents
-from stages.repository.code import Code, code_in
-from stages.repository.options import Option, keys_in, variants_in
-from stages.repository.patches import shown_of
-from stages.repository.words import options_of, takes_overrides, words_faults
+from labwright.models.roles.planning import PlanningInputs, RepositoryPlanInputs
+from labwright.record.events.repository import BaselineChecked
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.repository import Command
+from labwright.record.nouns.space import with_space
+from labwright.stages.bench import UserRepository
+from labwright.stages.repository.asking import documents
+from labwright.stages.repository.code import Code, code_in
+from labwright.stages.repository.options import Option, keys_in, variants_in
+from labwright.stages.repository.patches import shown_of
+from labwright.stages.repository.words import options_of, takes_overrides, words_faults
 
 
 def with_reasons(plan: DataPlan) -> DataPlan:

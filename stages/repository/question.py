@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from models.client import Models
-from models.roles.questions import (
+from labwright.models.client import Models
+from labwright.models.roles.questions import (
     QUESTION_CODE,
     QUESTION_CONCLUSION,
     QUESTION_DESIGN,
@@ -28,29 +28,29 @@ from models.roles.questions import (
     QuestionInputs,
     StatedNumber,
 )
-from models.roles.repository import Shown
-from record.edits import applied
-from record.errors import WrongUse
-from record.events.repository import QuestionAnswered, QuestionDesigned, QuestionRan
-from record.folder import sha256
-from record.log import EventLog
-from record.nouns.decisions import Work
-from record.nouns.question import Design, Question, QuestionRun
-from record.repository_source import OUT
-from record.source import SourceError
-from review.evidence.spelled import Counted, numbers_in_words, ratios
-from sandbox.errors import ExecutorError
-from sandbox.file_clock import next_time
-from sandbox.repository.command import CommandJob, CommandOutcome
-from sandbox.repository.environment import Environment
-from sandbox.repository.left_files import cleared_away
-from sandbox.repository.metric import make_ready, parse_metric, read_metric
-from sandbox.repository.mirror import Mirror
-from sandbox.untrusted import BadFile, remove, write_whole
-from stages.bench import numbered
-from stages.repository.context import Context, context_of, requested
-from stages.repository.results import comparisons_of, counts_of, numbers_of, read_result, result_files
-from stages.repository.stated import Claim, held, is_of, numbers_in, stated_results
+from labwright.models.roles.repository import Shown
+from labwright.record.edits import applied
+from labwright.record.errors import WrongUse
+from labwright.record.events.repository import QuestionAnswered, QuestionDesigned, QuestionRan
+from labwright.record.folder import sha256
+from labwright.record.log import EventLog
+from labwright.record.nouns.decisions import Work
+from labwright.record.nouns.question import Design, Question, QuestionRun
+from labwright.record.repository_source import OUT
+from labwright.record.source import SourceError
+from labwright.review.evidence.spelled import Counted, numbers_in_words, ratios
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.file_clock import next_time
+from labwright.sandbox.repository.command import CommandJob, CommandOutcome
+from labwright.sandbox.repository.environment import Environment
+from labwright.sandbox.repository.left_files import cleared_away
+from labwright.sandbox.repository.metric import make_ready, parse_metric, read_metric
+from labwright.sandbox.repository.mirror import Mirror
+from labwright.sandbox.untrusted import BadFile, remove, write_whole
+from labwright.stages.bench import numbered
+from labwright.stages.repository.context import Context, context_of, requested
+from labwright.stages.repository.results import comparisons_of, counts_of, numbers_of, read_result, result_files
+from labwright.stages.repository.stated import Claim, held, is_of, numbers_in, stated_results
 
 RESULTS = f"{OUT}/results.json"
 SCRIPT = "reproduce.sh"

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from record.fold.facts import CodeState
-from record.folder import write_file
-from record.nouns.repository import PartResult, written
-from record.printed import PrintedValue, count, escaped, signed, significant
-from record.typeset import Use, as_read, render
-from sandbox.repository.metric import PREDICTIONS
+from labwright.record.fold.facts import CodeState
+from labwright.record.folder import write_file
+from labwright.record.nouns.repository import PartResult, written
+from labwright.record.printed import PrintedValue, count, escaped, signed, significant
+from labwright.record.typeset import Use, as_read, render
+from labwright.sandbox.repository.metric import PREDICTIONS
 
 _PLAIN = re.compile(r"[^\w.:@+-]+", re.ASCII)
 JSON, REPORT, SECTION, RESULTS = "ablations.json", "report.md", "section.tex", "results.tex"

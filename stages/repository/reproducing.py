@@ -14,19 +14,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from models.roles.repository import CommandChoice
-from record.events.repository import BaselineChecked, CommandFound, Repaired
-from record.expected import check_baseline, parse_expected
-from record.nouns.repository import Command, CommandRun, Deviation, Expected, Repair, SameSeed, written
-from sandbox.errors import RepositoryError
-from sandbox.repository.environment import importing_from, with_packages
-from sandbox.repository.metric import parse_metric
-from sandbox.settings import SandboxSettings
-from stages.repository.asking import Asking
-from stages.repository.code import code_in
-from stages.repository.commands import candidates, missing_script, script_of, seed_words
-from stages.repository.mends import mends, signature_of
-from stages.repository.runs import Runs, Setup
+from labwright.models.roles.repository import CommandChoice
+from labwright.record.events.repository import BaselineChecked, CommandFound, Repaired
+from labwright.record.expected import check_baseline, parse_expected
+from labwright.record.nouns.repository import Command, CommandRun, Deviation, Expected, Repair, SameSeed, written
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository.environment import importing_from, with_packages
+from labwright.sandbox.repository.metric import parse_metric
+from labwright.sandbox.settings import SandboxSettings
+from labwright.stages.repository.asking import Asking
+from labwright.stages.repository.code import code_in
+from labwright.stages.repository.commands import candidates, missing_script, script_of, seed_words
+from labwright.stages.repository.mends import mends, signature_of
+from labwright.stages.repository.runs import Runs, Setup
 
 MOST, EACH = 8, 3
 """Repairs in all, and for one failure."""

@@ -16,9 +16,9 @@ from pathlib import Path, PurePosixPath
 from statistics import fmean, stdev
 from typing import Any, NamedTuple, cast
 
-from record.claims.means import t_quantile
-from sandbox.untrusted import BadFile, open_regular
-from stages.repository.stated import Claim, Way
+from labwright.record.claims.means import t_quantile
+from labwright.sandbox.untrusted import BadFile, open_regular
+from labwright.stages.repository.stated import Claim, Way
 
 MOST_BYTES = 5_000_000
 MOST_FILES = 200

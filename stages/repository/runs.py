@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from record.events.repository import CommandEnded, Purpose
-from record.fold.facts import CodeState
-from record.folder import draft_of, seal
-from record.log import EventLog
-from record.nouns.nodes import Failure
-from record.nouns.repository import Command, CommandRun
-from record.repository_source import OUT, command_line
-from sandbox.file_clock import next_time
-from sandbox.repository import trace
-from sandbox.repository.command import CommandJob, CommandOutcome
-from sandbox.repository.environment import Environment
-from sandbox.repository.left_files import cleared_away
-from sandbox.repository.metric import PREDICTIONS, Reading, make_ready, parse_metric, read_metric
-from sandbox.repository.mirror import Mirror
-from sandbox.repository.predictions import read_score
-from sandbox.untrusted import remove
+from labwright.record.events.repository import CommandEnded, Purpose
+from labwright.record.fold.facts import CodeState
+from labwright.record.folder import draft_of, seal
+from labwright.record.log import EventLog
+from labwright.record.nouns.nodes import Failure
+from labwright.record.nouns.repository import Command, CommandRun
+from labwright.record.repository_source import OUT, command_line
+from labwright.sandbox.file_clock import next_time
+from labwright.sandbox.repository import trace
+from labwright.sandbox.repository.command import CommandJob, CommandOutcome
+from labwright.sandbox.repository.environment import Environment
+from labwright.sandbox.repository.left_files import cleared_away
+from labwright.sandbox.repository.metric import PREDICTIONS, Reading, make_ready, parse_metric, read_metric
+from labwright.sandbox.repository.mirror import Mirror
+from labwright.sandbox.repository.predictions import read_score
+from labwright.sandbox.untrusted import remove
 
 TAIL = 4000
 

@@ -13,12 +13,12 @@ from typing import cast
 
 import yaml
 
-from record.nouns.data import DataPlan
-from record.nouns.frozen import Scalar
-from record.nouns.space import Space
-from stages.repository.code import Code, last_name
-from stages.repository.context import reached
-from stages.repository.options import Key, Option, hydra_of, keys_in, names_in, options_in
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.frozen import Scalar
+from labwright.record.nouns.space import Space
+from labwright.stages.repository.code import Code, last_name
+from labwright.stages.repository.context import reached
+from labwright.stages.repository.options import Key, Option, hydra_of, keys_in, names_in, options_in
 
 _OPEN = {"parse_known_args", "HfArgumentParser", "from_cli", "Fire", "add_dataclass_fields", "parse_intermixed_args",
          "DEFINE_string", "DEFINE_float", "DEFINE_integer", "LightningCLI", "tyro", "run_exit"}

@@ -18,15 +18,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agent.settings import from_assignments
-from record.campaign import SLOTS
-from record.events.running import Answered, Ended, Reserved, Resumed, Started
-from record.folder import RunFolder
-from record.log import EventLog
-from record.nouns.decisions import CallKey, Spending, Usage
-from record.nouns.idea import read_idea
-from record.reading import read_state
-from sandbox.slots import Slots
+from labwright.agent.settings import from_assignments
+from labwright.record.campaign import SLOTS
+from labwright.record.events.running import Answered, Ended, Reserved, Resumed, Started
+from labwright.record.folder import RunFolder
+from labwright.record.log import EventLog
+from labwright.record.nouns.decisions import CallKey, Spending, Usage
+from labwright.record.nouns.idea import read_idea
+from labwright.record.reading import read_state
+from labwright.sandbox.slots import Slots
 
 CALLS = 6
 WRITES, RUNS_FOR = 1.0, 0.5

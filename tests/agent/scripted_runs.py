@@ -14,25 +14,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agent import process, run
-from agent.cli import main
-from models.backend import ModelRequest
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.events import Event
-from record.fold.state import RunState
-from record.folder import sha256
-from record.log import EventLog
-from record.nouns.data import Measurement
-from record.reading import read_state
-from review.evidence import check_draft
-from sandbox.job import Job, Outcome
-from sandbox.scripted import ScriptedExecutor
-from search.signals import Signals
-from stages.paper import versions
-from stages.paper.sources import PaperParts
-from stages.paper.template import Template
-from stages.paper.typeset import Assessment, assess
+from labwright.agent import process, run
+from labwright.agent.cli import main
+from labwright.models.backend import ModelRequest
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.events import Event
+from labwright.record.fold.state import RunState
+from labwright.record.folder import sha256
+from labwright.record.log import EventLog
+from labwright.record.nouns.data import Measurement
+from labwright.record.reading import read_state
+from labwright.review.evidence import check_draft
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.search.signals import Signals
+from labwright.stages.paper import versions
+from labwright.stages.paper.sources import PaperParts
+from labwright.stages.paper.template import Template
+from labwright.stages.paper.typeset import Assessment, assess
 from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_budget import drawn
 

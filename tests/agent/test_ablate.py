@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from agent.ablation import LOG, Order
-from agent.ablation import ablate as work
-from agent.cli import main
-from agent.settings import Settings
-from record.fold.apply import fold
-from record.nouns.repository import CommandRun
-from record.reading import read_events
-from sandbox.errors import RepositoryError
-from sandbox.isolation.probe import probed
-from stages.repository.ablating import Ablation
+from labwright.agent.ablation import LOG, Order
+from labwright.agent.ablation import ablate as work
+from labwright.agent.cli import main
+from labwright.agent.settings import Settings
+from labwright.record.fold.apply import fold
+from labwright.record.nouns.repository import CommandRun
+from labwright.record.reading import read_events
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.isolation.probe import probed
+from labwright.stages.repository.ablating import Ablation
 from tests.repositories import FILES, git, repository
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not probed().on, reason="bubblewrap does not work here")]
@@ -31,7 +31,7 @@ METRIC = ("--metric", "metrics.json:test.r2")
 
 
 def command(*words: object) -> list[str]:
-    return [sys.executable, "-m", "agent.cli", "ablate", *map(str, words), "--workers", "2"]
+    return [sys.executable, "-m", "labwright", "ablate", *map(str, words), "--workers", "2"]
 
 
 def ablate(*words: object) -> subprocess.CompletedProcess[str]:
@@ -59,7 +59,7 @@ def test_the_parts_that_carry_a_result_are_found(tmp_path: Path) -> None:
     key = "ablation/tilt/test.r2/d.mean"
     value = next(line for line in (out / "results.tex").read_text().splitlines() if key in line).rpartition("{")[2][:-1]
     assert rf"\result{{{key}}}" in (out / "section.tex").read_text()
-    traced = subprocess.run([sys.executable, "-m", "agent.cli", "trace", str(out), value], capture_output=True,
+    traced = subprocess.run([sys.executable, "-m", "labwright", "trace", str(out), value], capture_output=True,
                             text=True, timeout=60, check=False)
     assert traced.returncode == 0 and f"{key}: tilt gives back zeros" in traced.stdout
     patch = next(line.partition("patch")[2] for line in traced.stdout.splitlines() if line.startswith("  patch"))

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from agent.alerts import Alerts, AlertSettings, occasion_of
-from agent.settings import SettingsError, compose
-from record.events.running import Commanded, Ended, Limited, Paused, Recovered, Resumed
-from record.fold.state import RunState
+from labwright.agent.alerts import Alerts, AlertSettings, occasion_of
+from labwright.agent.settings import SettingsError, compose
+from labwright.record.events.running import Commanded, Ended, Limited, Paused, Recovered, Resumed
+from labwright.record.fold.state import RunState
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_command_is_told_in_its_environment(tmp_path: Path) -> None:
 def test_what_cannot_be_delivered_stops_nothing_and_takes_bounded_time(
     settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("agent.alerts.TIMEOUT", 0.3)
+    monkeypatch.setattr("labwright.agent.alerts.TIMEOUT", 0.3)
     began = time.monotonic()
     alerts = Alerts(AlertSettings(**settings), tmp_path)
     alerts.send("finish", "done", RunState())
@@ -102,7 +102,7 @@ def test_what_cannot_be_delivered_stops_nothing_and_takes_bounded_time(
 def test_a_webhook_that_hangs_or_fails_stops_nothing(
     hook: tuple[str, list[dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("agent.alerts.TIMEOUT", 0.2)
+    monkeypatch.setattr("labwright.agent.alerts.TIMEOUT", 0.2)
     for path in ("/slow", "/broken"):
         began = time.monotonic()
         alerts = Alerts(AlertSettings(webhook=hook[0] + path), tmp_path)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.audit import AuditReport, audit
-from agent.cli.audit import run_lines
-from record.events.papers import Released
+from labwright.agent.audit import AuditReport, audit
+from labwright.agent.cli.audit import run_lines
+from labwright.record.events.papers import Released
 from tests.inspector.story import ended
 from tests.inspector.test_logs import written
 from tests.stages import finished

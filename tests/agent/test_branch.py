@@ -13,20 +13,20 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from agent.cli import main
-from record.branching import Cut, PointError, cut_at, digest_of, false_ancestry, write_log
-from record.events import Event
-from record.events.running import Answered, Branched, Commanded, Ended, Limited, Reserved
-from record.events.searching import Decided, Executed, Judged, Proposed
-from record.fold.apply import fold
-from record.fold.state import RunState
-from record.log import EventLog, MemoryLog
-from record.network import Row
-from record.nouns.decisions import ABLATION_PLAN, CallKey, Compare, Expand, Seen, Spending, Usage
-from record.nouns.nodes import STAGES, Attempt, NodeKind, StageName
-from record.reading import read_events, read_rows
-from search.policy import BestFirst
-from search.tree import SEARCH_KINDS, view_of
+from labwright.agent.cli import main
+from labwright.record.branching import Cut, PointError, cut_at, digest_of, false_ancestry, write_log
+from labwright.record.events import Event
+from labwright.record.events.running import Answered, Branched, Commanded, Ended, Limited, Reserved
+from labwright.record.events.searching import Decided, Executed, Judged, Proposed
+from labwright.record.fold.apply import fold
+from labwright.record.fold.state import RunState
+from labwright.record.log import EventLog, MemoryLog
+from labwright.record.network import Row
+from labwright.record.nouns.decisions import ABLATION_PLAN, CallKey, Compare, Expand, Seen, Spending, Usage
+from labwright.record.nouns.nodes import STAGES, Attempt, NodeKind, StageName
+from labwright.record.reading import read_events, read_rows
+from labwright.search.policy import BestFirst
+from labwright.search.tree import SEARCH_KINDS, view_of
 from tests.search import virtual_time
 from tests.search.worlds import World, ended, new_log, run, search, settings, tree
 

@@ -13,24 +13,24 @@ from pathlib import Path
 
 import pytest
 
-from agent import branch, run
-from agent.audit import audit
-from agent.branch import Addition, make, origin_of
-from agent.cli import main
-from agent.settings import override
-from models.backend import ModelRequest, Reply
-from models.scripted import ScriptedModel
-from record import control
-from record.branching import PointError
-from record.claims.means import winner
-from record.events import Event
-from record.events.running import Commanded
-from record.events.searching import Settled
-from record.fold.state import RunState
-from record.lock import hold
-from record.log import open_log
-from record.reading import RecordError, read_state
-from stages.paper.appendix import FORKED
+from labwright.agent import branch, run
+from labwright.agent.audit import audit
+from labwright.agent.branch import Addition, make, origin_of
+from labwright.agent.cli import main
+from labwright.agent.settings import override
+from labwright.models.backend import ModelRequest, Reply
+from labwright.models.scripted import ScriptedModel
+from labwright.record import control
+from labwright.record.branching import PointError
+from labwright.record.claims.means import winner
+from labwright.record.events import Event
+from labwright.record.events.running import Commanded
+from labwright.record.events.searching import Settled
+from labwright.record.fold.state import RunState
+from labwright.record.lock import hold
+from labwright.record.log import open_log
+from labwright.record.reading import RecordError, read_state
+from labwright.stages.paper.appendix import FORKED
 from tests.stages.small_study import IDEA, experiment, plots, small_model
 from tests.stages.test_whole_run import small_settings
 

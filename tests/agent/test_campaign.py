@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from agent.campaign import Campaign, Found, Runs, begin, ideas_in
-from agent.cli import main
-from agent.settings import compose
-from record.campaign import (
+from labwright.agent.campaign import Campaign, Found, Runs, begin, ideas_in
+from labwright.agent.cli import main
+from labwright.agent.settings import compose
+from labwright.record.campaign import (
     RETRIES,
     CampaignBegan,
     CampaignLog,
@@ -34,13 +34,13 @@ from record.campaign import (
     chosen,
     read_campaign,
 )
-from record.errors import WrongUse
-from record.events.running import Started
-from record.exchanges import Exchanges
-from record.log import EventLog
-from record.nouns.decisions import Spending
-from record.nouns.subjects import Exchange, Question
-from record.reading import read_state
+from labwright.record.errors import WrongUse
+from labwright.record.events.running import Started
+from labwright.record.exchanges import Exchanges
+from labwright.record.log import EventLog
+from labwright.record.nouns.decisions import Spending
+from labwright.record.nouns.subjects import Exchange, Question
+from labwright.record.reading import read_state
 from tests.agent.test_cli_bad_input import refused
 from tests.models.examples import IDEA
 

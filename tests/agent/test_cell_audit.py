@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.audit import audit
-from agent.cell_audit import disagreements
-from record.events import Event
-from record.events.searching import CellExecuted, CellsOwed, Executed
-from record.fold.apply import fold
-from record.nouns.cells import CellLine
-from record.nouns.nodes import Attempt
+from labwright.agent.audit import audit
+from labwright.agent.cell_audit import disagreements
+from labwright.record.events import Event
+from labwright.record.events.searching import CellExecuted, CellsOwed, Executed
+from labwright.record.fold.apply import fold
+from labwright.record.nouns.cells import CellLine
+from labwright.record.nouns.nodes import Attempt
 from tests.inspector.celled import cell, celled, key_of, ran, value_of
 from tests.inspector.test_logs import written
 from tests.inspector.tuned import tuned

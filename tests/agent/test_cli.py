@@ -13,15 +13,15 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from agent.cli import main
-from agent.cli import run as run_command
-from agent.cli.commands import app
-from agent.cli.options import Command
-from record.folder import RunFolder
-from record.lock import hold
-from record.log import EventLog
-from record.nouns.idea import Idea
-from record.reading import read_state
+from labwright.agent.cli import main
+from labwright.agent.cli import run as run_command
+from labwright.agent.cli.commands import app
+from labwright.agent.cli.options import Command
+from labwright.record.folder import RunFolder
+from labwright.record.lock import hold
+from labwright.record.log import EventLog
+from labwright.record.nouns.idea import Idea
+from labwright.record.reading import read_state
 from tests.inspector.story import Story, ended, told
 
 pytestmark = pytest.mark.slow
@@ -53,14 +53,15 @@ def written(folder: Path, story: Story) -> Path:
 
 def loaded(calls: str, modules: tuple[str, ...] = HEAVY) -> str:
     """Which of these modules a process has that made these calls of the command line."""
-    code = (f"import sys; from agent.cli import main; {calls}; "
+    code = (f"import sys; from labwright.agent.cli import main; {calls}; "
             f"print('\\n' + repr([name for name in {modules!r} if name in sys.modules]))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     return done.stdout.splitlines()[-1]
 
 
 def test_help_loads_nothing_heavy() -> None:
-    rooms = ("models", "sandbox", "review", "stages", "agent.settings", "evals")
+    rooms = tuple(f"labwright.{name}" for name in (
+        "models", "sandbox", "review", "stages", "agent.settings", "evals"))
     every = "; ".join(f"assert main([*{command!r}.split(), '--help']) == 0" for command in ("", *COMMANDS))
     assert loaded(every, HEAVY + rooms) == "[]"
 

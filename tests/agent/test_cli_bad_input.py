@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent.cli import main
-from record.nouns.idea import read_idea
+from labwright.agent.cli import main
+from labwright.record.nouns.idea import read_idea
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "examples" / "recorded-run"
@@ -261,7 +261,7 @@ def test_ctrl_c_while_the_program_loads_is_one_line(place: Path) -> None:
             "        if name.startswith('typer'):\n"
             "            raise KeyboardInterrupt\n"
             "sys.meta_path.insert(0, Interrupts())\n"
-            "from agent.cli import main\n"
+            "from labwright.agent.cli import main\n"
             "sys.exit(main(['status', 'run']))\n")
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
     assert ended.returncode == 130 and ended.stderr == "scientist: interrupted\n"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import main
-from agent.data import check_unchanged, pinned, sources_of, survey, targets, with_idea
-from agent.settings import Settings, SettingsError, compose, override
-from record.nouns.idea import Idea
-from record.reading import read_state
-from sandbox.errors import DatasetError
-from sandbox.isolation.probe import probed
+from labwright.agent.cli import main
+from labwright.agent.data import check_unchanged, pinned, sources_of, survey, targets, with_idea
+from labwright.agent.settings import Settings, SettingsError, compose, override
+from labwright.record.nouns.idea import Idea
+from labwright.record.reading import read_state
+from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.isolation.probe import probed
 from tests.agent.test_cli import written
 from tests.agent.test_cli_bad_input import refused
 from tests.inspector.story import told

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-import sandbox.gpu_leases as leases
-from agent.cli import main
-from sandbox.scripted import ScriptedNvml, gpus
+import labwright.sandbox.gpu_leases as leases
+from labwright.agent.cli import main
+from labwright.sandbox.scripted import ScriptedNvml, gpus
 
 IDEA: dict[str, Any] = {"Name": "calm", "Title": "Calm networks", "Experiments": ["train one"]}
 

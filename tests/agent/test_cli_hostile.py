@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pydantic_ai import models as pydantic_ai_models
 
-from agent.cli import main
-from record.nouns.idea import read_idea
+from labwright.agent.cli import main
+from labwright.record.nouns.idea import read_idea
 from tests.agent.test_cli import written
 from tests.inspector.story import ended
 

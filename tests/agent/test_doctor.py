@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import environment
-from agent.cli import main
-from agent.cli.doctor import examine
-from agent.doctor import Finding, machine
-from agent.keys import NAMES
-from agent.settings import Settings
-from record.network import kind_of
-from sandbox.isolation import limits
-from sandbox.settings import SandboxSettings
+from labwright.agent import environment
+from labwright.agent.cli import main
+from labwright.agent.cli.doctor import examine
+from labwright.agent.doctor import Finding, machine
+from labwright.agent.keys import NAMES
+from labwright.agent.settings import Settings
+from labwright.record.network import kind_of
+from labwright.sandbox.isolation import limits
+from labwright.sandbox.settings import SandboxSettings
 
 pytestmark = pytest.mark.slow
 

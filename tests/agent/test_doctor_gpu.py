@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import main
-from agent.doctor import gpu
-from agent.doctor.gpu import Checks, GpuCheck, nameless, report_of
-from sandbox.gpu_leases import GpuLeases, open_leases
-from sandbox.scripted import ScriptedNvml, gpus
-from sandbox.settings import SandboxSettings
+from labwright.agent.cli import main
+from labwright.agent.doctor import gpu
+from labwright.agent.doctor.gpu import Checks, GpuCheck, nameless, report_of
+from labwright.sandbox.gpu_leases import GpuLeases, open_leases
+from labwright.sandbox.scripted import ScriptedNvml, gpus
+from labwright.sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]

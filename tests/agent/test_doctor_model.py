@@ -16,12 +16,12 @@ import pytest
 from PIL import Image as Pillow
 from pydantic_ai import models as pydantic_ai_models
 
-from agent.cli import main
-from agent.doctor import Finding, machine, model
-from literature.settings import Credentials, LiteratureSettings
-from literature.web import Web
-from models.failover import open_backend
-from models.settings import ModelSettings, RoleModel
+from labwright.agent.cli import main
+from labwright.agent.doctor import Finding, machine, model
+from labwright.literature.settings import Credentials, LiteratureSettings
+from labwright.literature.web import Web
+from labwright.models.failover import open_backend
+from labwright.models.settings import ModelSettings, RoleModel
 from tests.models.openai_server import Exchange, OpenAIServer, Step, content, drop, page, stall, status, tool
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic_ai import models as pydantic_ai_models
 
-from agent.cli import main
+from labwright.agent.cli import main
 from tests.claimed import claimed
 from tests.models.openai_server import Choose, OpenAIServer, Step, status, tool
 

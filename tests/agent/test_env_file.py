@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import main
-from agent.keys import read_keys
-from agent.settings import compose
-from record.events.papers import Assessed
+from labwright.agent.cli import main
+from labwright.agent.keys import read_keys
+from labwright.agent.settings import compose
+from labwright.record.events.papers import Assessed
 from tests.stages import finished
 
 FILE = """

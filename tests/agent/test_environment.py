@@ -6,9 +6,18 @@ import sys
 
 import pytest
 
-from agent.environment import CONNECTED, EXPOSED, ISOLATED, PARTLY, environment_text, isolation_text, notice, packages
-from record.events.running import Resumed, Started
-from record.log import MemoryLog
+from labwright.agent.environment import (
+    CONNECTED,
+    EXPOSED,
+    ISOLATED,
+    PARTLY,
+    environment_text,
+    isolation_text,
+    notice,
+    packages,
+)
+from labwright.record.events.running import Resumed, Started
+from labwright.record.log import MemoryLog
 from tests.stages.small_study import IDEA
 
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.forecast import Amount, Forecast, forecast
-from agent.settings import compose
-from models import prices
-from models.roles import ROLES
-from models.settings import ModelSettings
-from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, MetricSpec
-from record.nouns.decisions import Usage
-from record.nouns.nodes import STAGES
-from record.nouns.tuning import Hyperparameter, Tuning
+from labwright.agent.forecast import Amount, Forecast, forecast
+from labwright.agent.settings import compose
+from labwright.models import prices
+from labwright.models.roles import ROLES
+from labwright.models.settings import ModelSettings
+from labwright.record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, MetricSpec
+from labwright.record.nouns.decisions import Usage
+from labwright.record.nouns.nodes import STAGES
+from labwright.record.nouns.tuning import Hyperparameter, Tuning
 
 DEMO: dict[str, Any] = {
     "num_workers": 2, "num_drafts": 3, "num_seeds": 3, "preliminary": {"nodes": 5}, "tuning": {"nodes": 3},

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from agent import steering
-from agent.steering import Steering
-from inspector.status import held_text
-from record.events.running import Commanded
-from record.folder import RunFolder
-from record.log import EventLog
-from search.signals import Signals
+from labwright.agent import steering
+from labwright.agent.steering import Steering
+from labwright.inspector.status import held_text
+from labwright.record.events.running import Commanded
+from labwright.record.folder import RunFolder
+from labwright.record.log import EventLog
+from labwright.search.signals import Signals
 from tests.agent.scripted_runs import Killed, World
 from tests.agent.test_cli import written
 from tests.inspector.story import told

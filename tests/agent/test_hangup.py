@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from record.reading import RecordError, read_events, read_state
+from labwright.record.reading import RecordError, read_events, read_state
 
 ROOT = Path(__file__).parents[2]
 RUN = ["run", "--idea", str(ROOT / "examples/ideas/label_noise_calibration.json"), "--config",
@@ -49,7 +49,7 @@ def test_a_terminal_that_is_closed_stops_the_run_gently(tmp_path: Path) -> None:
     process, terminal = pty.fork()
     if not process:
         os.environ["TERM"] = "screen-256color"
-        os.execv(sys.executable, [sys.executable, "-m", "agent.cli", *RUN, "--runs", str(tmp_path)])
+        os.execv(sys.executable, [sys.executable, "-m", "labwright", *RUN, "--runs", str(tmp_path)])
     try:
         wait_for(run, "prepared", terminal)
         os.close(terminal)

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from pydantic_ai.models import override_allow_model_requests
 
-from agent.cli import main
-from models.roles.ideation import IdeaText
-from record.nouns.idea import read_idea
+from labwright.agent.cli import main
+from labwright.models.roles.ideation import IdeaText
+from labwright.record.nouns.idea import read_idea
 from tests.context.papers import ONE, pdf
 from tests.ideation.scripts import drafted, text
 from tests.models.openai_server import OpenAIServer, Step, stall, status, tool
@@ -169,7 +169,7 @@ def test_a_kill_costs_only_the_idea_in_flight(place: Path) -> None:
         return reflecting(idea) if "Hand back" in said else drafting(idea)
 
     with OpenAIServer(choose) as server:
-        command = [sys.executable, "-m", "agent.cli", "ideate", "--topic", "topic.md", "-n", "2", "--out", "found",
+        command = [sys.executable, "-m", "labwright", "ideate", "--topic", "topic.md", "-n", "2", "--out", "found",
                    *ALONE, "--model", "openai-chat:scripted", "--base-url", server.url]
         environment = {**os.environ, "OPENAI_API_KEY": "none"}
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from pydantic_ai import models as pydantic_ai_models
 
-from agent import budget
-from agent.cli import main
-from models.roles.influence import Influence, InfluenceInputs
-from models.roles.judge import answer_type
-from models.scripted import ScriptedModel
-from record.events.papers import Assessed
-from record.events.running import Ended
-from record.folder import RunFolder
-from record.lock import hold
-from record.log import EventLog
-from record.nouns.papers import Judgement
-from record.reading import read_state
+from labwright.agent import budget
+from labwright.agent.cli import main
+from labwright.models.roles.influence import Influence, InfluenceInputs
+from labwright.models.roles.judge import answer_type
+from labwright.models.scripted import ScriptedModel
+from labwright.record.events.papers import Assessed
+from labwright.record.events.running import Ended
+from labwright.record.folder import RunFolder
+from labwright.record.lock import hold
+from labwright.record.log import EventLog
+from labwright.record.nouns.papers import Judgement
+from labwright.record.reading import read_state
 from tests.agent.test_cli_bad_input import refused
 from tests.models.openai_server import OpenAIServer, status, tool
 from tests.review.test_judge import BODY, OWN, QUOTE, given_answer, pdf

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic_ai import models as pydantic_ai_models
 
-from agent.cli import main
+from labwright.agent.cli import main
 from tests.models.openai_server import OpenAIServer, Step, content, drop, stall, status, tool
 from tests.review.test_judge import BODY, given_answer
 
@@ -29,7 +29,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "p.md").write_text(f"# Rain\n\n{BODY}\n")
     for name, value in {"INFLUENCE": "offline", "TIMEOUT": "1", "RETRIES": "1", "OUTPUT_RETRIES": "1"}.items():
         monkeypatch.setenv(f"SCIENTIST_MODELS__{name}", value)
-    monkeypatch.setattr("models.transport.RETRY_WAIT", 0.1)
+    monkeypatch.setattr("labwright.models.transport.RETRY_WAIT", 0.1)
     return tmp_path
 
 

@@ -6,8 +6,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from agent.cli.judged import audit_lines, lines, removed_lines
-from record.nouns.papers import (
+from labwright.agent.cli.judged import audit_lines, lines, removed_lines
+from labwright.record.nouns.papers import (
     AuditFacts,
     DimensionScore,
     Judgement,

@@ -12,9 +12,9 @@ from typing import ClassVar
 
 import pytest
 
-from agent.cli import main
-from models import transport
-from models.offline.researcher import OfflineResearcher
+from labwright.agent.cli import main
+from labwright.models import transport
+from labwright.models.offline.researcher import OfflineResearcher
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import main
-from record.events.running import FORMAT, Started
-from record.reading import OtherVersionError, Tail
+from labwright.agent.cli import main
+from labwright.record.events.running import FORMAT, Started
+from labwright.record.reading import OtherVersionError, Tail
 from tests.agent.test_cli import written
 from tests.inspector.story import ended
 

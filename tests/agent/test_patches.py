@@ -7,24 +7,24 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from agent import run as runs
-from agent.cli import main
-from agent.settings import Settings, compose
-from models.backend import ModelRequest
-from models.offline.researcher import ANSWERS
-from models.roles.patching import ArmPatch, Patches, PatchingInputs
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.edits import Edit
-from record.events import Event
-from record.fold.state import RunState
-from record.folder import RunFolder, read_source
-from record.nouns.data import DataPlan
-from record.nouns.idea import Idea
-from record.nouns.nodes import NodeKind
-from record.reading import read_state
-from sandbox.isolation.probe import probed
-from stages.nodes import cells
+from labwright.agent import run as runs
+from labwright.agent.cli import main
+from labwright.agent.settings import Settings, compose
+from labwright.models.backend import ModelRequest
+from labwright.models.offline.researcher import ANSWERS
+from labwright.models.roles.patching import ArmPatch, Patches, PatchingInputs
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.edits import Edit
+from labwright.record.events import Event
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, read_source
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import NodeKind
+from labwright.record.reading import read_state
+from labwright.sandbox.isolation.probe import probed
+from labwright.stages.nodes import cells
 from tests.inspector.web import serving
 from tests.repositories import git
 

@@ -10,28 +10,28 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agent import run as runs
-from agent.cli import dry_run, main
-from agent.plans import read_plan
-from agent.settings import Settings, compose
-from models.backend import ModelRequest
-from models.client import Models
-from models.offline.researcher import ANSWERS
-from models.roles.planning import AmendedRepositoryPlan, RepositoryPlan, RepositoryPlanInputs
-from models.roles.protocol import ProtocolReview, ProtocolReviewInputs
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.events import Event
-from record.events.searching import Prepared, Settled
-from record.fold.state import RunState
-from record.log import Recorder
-from record.nouns.data import DataPlan
-from record.nouns.idea import read_idea
-from record.nouns.protocol import FindingAnswer, ProtocolFinding
-from record.nouns.space import Space
-from record.nouns.tuning import Hyperparameter
-from record.reading import read_state
-from sandbox.isolation.probe import probed
+from labwright.agent import run as runs
+from labwright.agent.cli import dry_run, main
+from labwright.agent.plans import read_plan
+from labwright.agent.settings import Settings, compose
+from labwright.models.backend import ModelRequest
+from labwright.models.client import Models
+from labwright.models.offline.researcher import ANSWERS
+from labwright.models.roles.planning import AmendedRepositoryPlan, RepositoryPlan, RepositoryPlanInputs
+from labwright.models.roles.protocol import ProtocolReview, ProtocolReviewInputs
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.events import Event
+from labwright.record.events.searching import Prepared, Settled
+from labwright.record.fold.state import RunState
+from labwright.record.log import Recorder
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.idea import read_idea
+from labwright.record.nouns.protocol import FindingAnswer, ProtocolFinding
+from labwright.record.nouns.space import Space
+from labwright.record.nouns.tuning import Hyperparameter
+from labwright.record.reading import read_state
+from labwright.sandbox.isolation.probe import probed
 from tests.agent.test_run_code import IDEA, PLAN
 from tests.repositories import repository
 

@@ -9,17 +9,17 @@ from random import Random
 import pytest
 import yaml
 
-from agent.cli import main
-from agent.plans import plan_text, read_plan
-from agent.steering import Steering
-from models.offline.study import the_study
-from record.control import refused, send
-from record.events.running import Commanded
-from record.events.searching import Locked
-from record.folder import RunFolder
-from record.nouns.data import DataPlan
-from record.nouns.hypotheses import Effect
-from search.signals import Signals
+from labwright.agent.cli import main
+from labwright.agent.plans import plan_text, read_plan
+from labwright.agent.steering import Steering
+from labwright.models.offline.study import the_study
+from labwright.record.control import refused, send
+from labwright.record.events.running import Commanded
+from labwright.record.events.searching import Locked
+from labwright.record.folder import RunFolder
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.hypotheses import Effect
+from labwright.search.signals import Signals
 from tests.claimed import claimed
 from tests.search.worlds import PLAN, new_log
 

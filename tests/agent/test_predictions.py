@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent.cli import main
-from record.reading import read_state
-from sandbox.isolation.probe import probed
+from labwright.agent.cli import main
+from labwright.record.reading import read_state
+from labwright.sandbox.isolation.probe import probed
 from tests.agent.test_run_code import IDEA, scientist
 from tests.repositories import git
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from agent import budget, question
-from agent.cli import main
-from agent.question import read_question
-from models.backend import ModelRequest
-from models.roles.questions import (
+from labwright.agent import budget, question
+from labwright.agent.cli import main
+from labwright.agent.question import read_question
+from labwright.models.backend import ModelRequest
+from labwright.models.roles.questions import (
     CodeAnswer,
     CodeInputs,
     ConclusionAnswer,
@@ -23,12 +23,12 @@ from models.roles.questions import (
     StatedDirection,
     StatedNumber,
 )
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.edits import File
-from record.errors import WrongUse
-from record.nouns.question import Design, DesignedArm, DesignedMetric, Variable
-from stages.repository.question import left
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.edits import File
+from labwright.record.errors import WrongUse
+from labwright.record.nouns.question import Design, DesignedArm, DesignedMetric, Variable
+from labwright.stages.repository.question import left
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import repository
 from tests.repositories import git
@@ -171,7 +171,7 @@ def test_cut_off_anywhere_it_goes_on_and_repeats_nothing(author: Author, tmp_pat
 
 
 def budget_settings() -> question.Settings:
-    from agent.settings import compose
+    from labwright.agent.settings import compose
 
     return compose(environment={})
 

@@ -12,30 +12,30 @@ from typing import Any
 
 import pytest
 
-from agent.cli import main
-from agent.cli.reproduce import unlike as run_unlike
-from agent.environment import machine_of
-from agent.settings import Settings, compose
-from record.events import Event
-from record.events.running import Started
-from record.events.searching import Decided, Executed, Judged, Prepared, Proposed, Settled, Unsealed
-from record.fold.apply import apply
-from record.fold.state import RunState
-from record.folder import RunFolder, write_source
-from record.log import EventLog
-from record.machine import Machine, unlike
-from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
-from record.nouns.decisions import Expand
-from record.nouns.idea import Idea
-from record.nouns.nodes import Attempt
-from record.reading import read_state
-from sandbox.datasets import materialise, registry, undamaged
-from sandbox.executor import LocalExecutor
-from sandbox.job import Job, Outcome
-from sandbox.scoring import score_sealed
-from sandbox.settings import SandboxSettings
-from stages.evidence.agreement import allowed
-from stages.evidence.reproduction import lay_out_data
+from labwright.agent.cli import main
+from labwright.agent.cli.reproduce import unlike as run_unlike
+from labwright.agent.environment import machine_of
+from labwright.agent.settings import Settings, compose
+from labwright.record.events import Event
+from labwright.record.events.running import Started
+from labwright.record.events.searching import Decided, Executed, Judged, Prepared, Proposed, Settled, Unsealed
+from labwright.record.fold.apply import apply
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, write_source
+from labwright.record.log import EventLog
+from labwright.record.machine import Machine, unlike
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import Attempt
+from labwright.record.reading import read_state
+from labwright.sandbox.datasets import materialise, registry, undamaged
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.scoring import score_sealed
+from labwright.sandbox.settings import SandboxSettings
+from labwright.stages.evidence.agreement import allowed
+from labwright.stages.evidence.reproduction import lay_out_data
 
 CODE = """\
 import numpy as np

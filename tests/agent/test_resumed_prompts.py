@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from inspector.web.calls import DRIFTED, opened
-from inspector.web.watched import Watched
-from record.events import Event
-from record.fold.state import RunState
+from labwright.inspector.web.calls import DRIFTED, opened
+from labwright.inspector.web.watched import Watched
+from labwright.record.events import Event
+from labwright.record.fold.state import RunState
 from tests.agent.scripted_runs import Killed, World, answered
 
 pytestmark = pytest.mark.slow

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent.cli import main
-from record.events.running import Answered
-from record.events.searching import Unsealed
-from record.nouns.data import Measurement
-from record.nouns.nodes import Node
-from record.reading import read_events, read_state
-from sandbox.isolation.probe import probed
+from labwright.agent.cli import main
+from labwright.record.events.running import Answered
+from labwright.record.events.searching import Unsealed
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.nodes import Node
+from labwright.record.reading import read_events, read_state
+from labwright.sandbox.isolation.probe import probed
 from tests.repositories import git
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not probed().on, reason="bubblewrap does not work here")]
@@ -82,13 +82,13 @@ def study(place: Path, train: str = TRAIN) -> tuple[str, ...]:
 
 
 def scientist(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "agent.cli", *words], capture_output=True, text=True, timeout=180,
+    return subprocess.run([sys.executable, "-m", "labwright", *words], capture_output=True, text=True, timeout=180,
                           check=False)
 
 
 def killed(run: Path, cells: int, *words: str) -> None:
     """Begin, and kill it once so many cells were measured."""
-    process = subprocess.Popen([sys.executable, "-m", "agent.cli", *words], stdout=subprocess.DEVNULL,
+    process = subprocess.Popen([sys.executable, "-m", "labwright", *words], stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, start_new_session=True)
     until = time.monotonic() + 60
     while time.monotonic() < until and len(list(run.glob("cells/*"))) < cells and process.poll() is None:

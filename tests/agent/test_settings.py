@@ -6,10 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from agent.settings import FAMILIAR, Settings, SettingsError, compose, from_assignments, known_keys, override, seconds
-from models.roles.coding import CODE
-from models.roles.figures import VISION
-from models.roles.writing import WRITE
+from labwright.agent.settings import (
+    FAMILIAR,
+    Settings,
+    SettingsError,
+    compose,
+    from_assignments,
+    known_keys,
+    override,
+    seconds,
+)
+from labwright.models.roles.coding import CODE
+from labwright.models.roles.figures import VISION
+from labwright.models.roles.writing import WRITE
 
 
 def composed(tmp_path: Path, text: str | None = None, flags: dict[str, object] | None = None, **env: str) -> Settings:

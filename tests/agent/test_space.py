@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.cli import main
-from agent.space import read_space
-from record.errors import WrongUse
-from record.nouns.data import Arm, DataPlan
-from record.nouns.space import with_space
-from stages.repository.code import code_in
-from stages.repository.words import wrong_words
+from labwright.agent.cli import main
+from labwright.agent.space import read_space
+from labwright.record.errors import WrongUse
+from labwright.record.nouns.data import Arm, DataPlan
+from labwright.record.nouns.space import with_space
+from labwright.stages.repository.code import code_in
+from labwright.stages.repository.words import wrong_words
 from tests.agent.test_run_code import IDEA, PLAN
 from tests.repositories import repository
 

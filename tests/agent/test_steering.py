@@ -11,25 +11,25 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import control as commands
-from agent.cli import main
-from agent.steering import LISTED, Steering
-from models.backend import ModelRequest, Reply
-from models.roles.coding import Program
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record import control
-from record.events import Event
-from record.events.running import Commanded, Unheeded
-from record.events.searching import Decided
-from record.fold.state import RunState
-from record.folder import RunFolder, write_file
-from record.lock import hold
-from record.log import EventLog
-from record.nouns.decisions import Expand
-from record.nouns.nodes import Node, node_id
-from record.reading import read_events, read_state
-from search.signals import Signals
+from labwright.agent.cli import control as commands
+from labwright.agent.cli import main
+from labwright.agent.steering import LISTED, Steering
+from labwright.models.backend import ModelRequest, Reply
+from labwright.models.roles.coding import Program
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record import control
+from labwright.record.events import Event
+from labwright.record.events.running import Commanded, Unheeded
+from labwright.record.events.searching import Decided
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, write_file
+from labwright.record.lock import hold
+from labwright.record.log import EventLog
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.nodes import Node, node_id
+from labwright.record.reading import read_events, read_state
+from labwright.search.signals import Signals
 from tests.agent.test_cli import written
 from tests.faults.killing import Killed
 from tests.faults.served import studying
@@ -267,7 +267,7 @@ def awaited(true: Callable[[], bool], seconds: float) -> float:
 @pytest.fixture
 def at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[Path, list[int]]]:
     """A run that is worked on by another thread, and its exit code once there is one."""
-    from agent import run
+    from labwright.agent import run
 
     monkeypatch.setattr(run, "open_backend", _sleepy)
     folder, codes = tmp_path / "slow", list[int]()

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.process import job_end
-from record.events import Event
-from record.events.searching import Decided
-from record.fold.state import RunState
-from record.nouns.decisions import Expand
+from labwright.agent.process import job_end
+from labwright.record.events import Event
+from labwright.record.events.searching import Decided
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.decisions import Expand
 from tests.agent.scripted_runs import Killed, World
 
 pytestmark = pytest.mark.slow

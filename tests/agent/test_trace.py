@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from agent.cli import main
-from inspector.provenance import assignment_lines, submitting_lines
-from inspector.tracer import Tracer, number_of
-from record.claims.decisions import decisions
-from record.claims.means import Claim, paper_claims, replicates_of, winner
-from record.claims.printing import printed
-from record.events.searching import CellExecuted, CellsOwed
-from record.folder import RunFolder
-from record.log import EventLog
-from record.nouns.cells import Cell
-from record.nouns.nodes import CellRun
-from record.reading import read_state
-from record.typeset import as_read
+from labwright.agent.cli import main
+from labwright.inspector.provenance import assignment_lines, submitting_lines
+from labwright.inspector.tracer import Tracer, number_of
+from labwright.record.claims.decisions import decisions
+from labwright.record.claims.means import Claim, paper_claims, replicates_of, winner
+from labwright.record.claims.printing import printed
+from labwright.record.events.searching import CellExecuted, CellsOwed
+from labwright.record.folder import RunFolder
+from labwright.record.log import EventLog
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.nodes import CellRun
+from labwright.record.reading import read_state
+from labwright.record.typeset import as_read
 from tests.stages import finished
 
 KEY = "test/digits/log_loss/method@noise20"
@@ -101,7 +101,7 @@ def test_a_printed_mean_leads_to_its_nodes_files_code_and_command(
 
 def test_a_negative_difference_leads_to_both_sides(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = read_state(run)
-    from record.claims.differences import differences
+    from labwright.record.claims.differences import differences
 
     difference = next(one for one in differences(state, paper_claims(state)) if one.key == DIFFERENCE)
     text = as_read(printed([difference])[f"{DIFFERENCE}.mean"])

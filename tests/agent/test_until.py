@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign import prospect_in
-from agent.cli import main
-from record.campaign import RUNS, CampaignBegan, CampaignLog, Queued, Terms, place_in
-from record.claims.printing import setups
-from record.reading import read_state
+from labwright.agent.campaign import prospect_in
+from labwright.agent.cli import main
+from labwright.record.campaign import RUNS, CampaignBegan, CampaignLog, Queued, Terms, place_in
+from labwright.record.claims.printing import setups
+from labwright.record.reading import read_state
 from tests.agent.scripted_runs import FLAGS, World
 from tests.stages.small_study import IDEA
 

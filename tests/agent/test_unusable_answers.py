@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from models.backend import ModelRequest, Reply
-from models.errors import ModelOutputInvalid
-from models.scripted import ScriptedModel
-from record.events import Event
-from record.fold.state import RunState
-from record.nouns.nodes import STAGES
-from stages.paper import flow
+from labwright.models.backend import ModelRequest, Reply
+from labwright.models.errors import ModelOutputInvalid
+from labwright.models.scripted import ScriptedModel
+from labwright.record.events import Event
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.nodes import STAGES
+from labwright.stages.paper import flow
 from tests.agent.scripted_runs import Killed, World
 from tests.stages.small_study import small_model
 

@@ -10,17 +10,17 @@ from typing import Any, cast
 
 import pytest
 
-from agent import steering
-from agent.process import Process
-from record.control import send
-from record.events.running import Commanded, Started
-from record.exchanges import Exchanges
-from record.folder import RunFolder
-from record.log import EventLog
-from record.nouns.decisions import Spending
-from record.nouns.subjects import Question
-from record.reading import RecordError
-from search.signals import Signals
+from labwright.agent import steering
+from labwright.agent.process import Process
+from labwright.record.control import send
+from labwright.record.events.running import Commanded, Started
+from labwright.record.exchanges import Exchanges
+from labwright.record.folder import RunFolder
+from labwright.record.log import EventLog
+from labwright.record.nouns.decisions import Spending
+from labwright.record.nouns.subjects import Question
+from labwright.record.reading import RecordError
+from labwright.search.signals import Signals
 from tests.models.examples import IDEA
 
 
@@ -32,7 +32,7 @@ def watched(folder: Path, monkeypatch: pytest.MonkeyPatch, looked: Callable[[int
         return looked(next(looks))
 
     monkeypatch.setattr(steering, "free_gb", free_gb)
-    monkeypatch.setattr("agent.process.POLL", 0.01)
+    monkeypatch.setattr("labwright.agent.process.POLL", 0.01)
     settings = SimpleNamespace(min_free_gb=0.0, time_limit=1e9, search=SimpleNamespace(grace=1.0),
                                slurm=SimpleNamespace(margin_timeout=0.0, at_end="stop"))
     RunFolder(folder).create()

@@ -8,20 +8,20 @@ from random import Random
 
 import pytest
 
-from agent.cli import main
-from agent.cli.status import why_lines as lines
-from agent.outlook import outlook
-from inspector.why import Outlook, Why, errors_of, own_part, why_of
-from record.events.papers import Released
-from record.events.running import Ended, Resumed
-from record.events.searching import Compared, Decided, Executed, Judged, Settled, Stepped, WorkDone
-from record.fold.apply import fold
-from record.nouns.data import Measurement
-from record.nouns.decisions import Compare, End, Expand, Seen, summary_of
-from record.nouns.nodes import Attempt, Failure, NodeStep, StageName
-from search.policy import BestFirst
-from search.settings import SearchSettings
-from search.tree import view_of
+from labwright.agent.cli import main
+from labwright.agent.cli.status import why_lines as lines
+from labwright.agent.outlook import outlook
+from labwright.inspector.why import Outlook, Why, errors_of, own_part, why_of
+from labwright.record.events.papers import Released
+from labwright.record.events.running import Ended, Resumed
+from labwright.record.events.searching import Compared, Decided, Executed, Judged, Settled, Stepped, WorkDone
+from labwright.record.fold.apply import fold
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.decisions import Compare, End, Expand, Seen, summary_of
+from labwright.record.nouns.nodes import Attempt, Failure, NodeStep, StageName
+from labwright.search.policy import BestFirst
+from labwright.search.settings import SearchSettings
+from labwright.search.tree import view_of
 from tests.agent.test_cli import written
 from tests.inspector.story import BEGAN, HOSTILE, Story, ended, told
 

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from agent.plans import check_plan, read_plan
-from agent.settings import compose
 from benchmarks import gpu
 from benchmarks.gpu_study.model import PROGRAMS, ScriptedServer
-from models.roles import ROLES
-from record.nouns.idea import read_idea
+from labwright.agent.plans import check_plan, read_plan
+from labwright.agent.settings import compose
+from labwright.models.roles import ROLES
+from labwright.record.nouns.idea import read_idea
 
 STUDY = PROGRAMS.parent
 ASKED = ("protocol_review", "feedback", "code_reader", "summary", "code", "plot")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from record.estimands import hypothesis_faults
-from record.nouns.data import DataPlan, DatasetFacts
-from record.nouns.idea import Idea
+from labwright.record.estimands import hypothesis_faults
+from labwright.record.nouns.data import DataPlan, DatasetFacts
+from labwright.record.nouns.idea import Idea
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "protocol"
 KINDS = {"missing-baseline", "leakage", "confound-parameters", "confound-compute", "confound-data",

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.plans import check_plan, read_plan
-from agent.settings import compose, from_assignments
 from benchmarks.ways import HERE, TASKS, WAYS, command, main
-from record.nouns.idea import read_idea
+from labwright.agent.plans import check_plan, read_plan
+from labwright.agent.settings import compose, from_assignments
+from labwright.record.nouns.idea import read_idea
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from record.claims.means import LEVEL, t_quantile
-from record.estimands import evaluated, hypothesis_faults, metric_of
-from record.nouns.data import DataPlan, DatasetFacts, arm_of, level_of
-from record.nouns.hypotheses import Effect, Hypothesis
+from labwright.record.claims.means import LEVEL, t_quantile
+from labwright.record.estimands import evaluated, hypothesis_faults, metric_of
+from labwright.record.nouns.data import DataPlan, DatasetFacts, arm_of, level_of
+from labwright.record.nouns.hypotheses import Effect, Hypothesis
 
 SET = Path(__file__).parents[2] / "benchmarks" / "wording"
 STUDIES: dict[str, dict[str, Any]] = {

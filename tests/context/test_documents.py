@@ -10,19 +10,19 @@ from typing import cast
 
 import pytest
 
-from models.client import Models
-from models.offline.ideating import digest as offline_digest
-from models.render import render
-from models.roles import ROLES
-from models.roles.ideation import DIGEST, DigestAnswer, DigestInputs
-from models.roles.revising import Reflection
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.events.papers import ContextRead
-from record.ideation import Digest, Statement
-from record.log import MemoryLog
-from stages.digests import MOST, digest_all, lines_of
-from stages.documents import (
+from labwright.models.client import Models
+from labwright.models.offline.ideating import digest as offline_digest
+from labwright.models.render import render
+from labwright.models.roles import ROLES
+from labwright.models.roles.ideation import DIGEST, DigestAnswer, DigestInputs
+from labwright.models.roles.revising import Reflection
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.events.papers import ContextRead
+from labwright.record.ideation import Digest, Statement
+from labwright.record.log import MemoryLog
+from labwright.stages.digests import MOST, digest_all, lines_of
+from labwright.stages.documents import (
     MOST_DOCUMENTS,
     NOTE_BYTES,
     READ,

@@ -7,25 +7,25 @@ import hashlib
 from pathlib import Path
 from typing import cast
 
-from agent.budget import shares_of
-from agent.settings import compose
-from models.client import Models
-from models.offline.ideating import digest
-from models.roles.ideation import DigestInputs
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.events import Event
-from record.events.papers import ContextRead
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.log import MemoryLog
-from record.manifest import manifest
-from sandbox.job import Executor
-from search.settings import SearchSettings
-from stages.bench import Bench
-from stages.digests import CONTEXT, lines_of, read_context
-from stages.documents import keep
-from stages.settings import PaperSettings
+from labwright.agent.budget import shares_of
+from labwright.agent.settings import compose
+from labwright.models.client import Models
+from labwright.models.offline.ideating import digest
+from labwright.models.roles.ideation import DigestInputs
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.events import Event
+from labwright.record.events.papers import ContextRead
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.log import MemoryLog
+from labwright.record.manifest import manifest
+from labwright.sandbox.job import Executor
+from labwright.search.settings import SearchSettings
+from labwright.stages.bench import Bench
+from labwright.stages.digests import CONTEXT, lines_of, read_context
+from labwright.stages.documents import keep
+from labwright.stages.settings import PaperSettings
 
 NOTE = "We found that seeds matter. The notes ask for at least five seeds in every comparison.\n"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evals.expbench import scores
-from evals.expbench.evaluating import Evaluated
-from evals.expbench.scores import Items
+from labwright.evals.expbench import scores
+from labwright.evals.expbench.evaluating import Evaluated
+from labwright.evals.expbench.scores import Items
 
 
 def differences(one: Evaluated, expected: Mapping[str, Any]) -> Iterator[str]:

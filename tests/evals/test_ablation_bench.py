@@ -17,32 +17,40 @@ from typing import Any
 
 import pytest
 
-from agent import budget
-from agent.cli import main
-from evals.ablationbench import data
-from evals.ablationbench.agreement import Labels
-from evals.ablationbench.command import LOG
-from evals.ablationbench.data import TASKS, Task, read_labels, read_papers
-from evals.ablationbench.entries import read_plan
-from evals.ablationbench.judge_eval import MAJORITY, JudgeEval, corrected, judge_table, labelled, read_judge_eval, voted
-from evals.ablationbench.judging import author_matches, blind
-from evals.ablationbench.missing import about
-from evals.ablationbench.papers import MethodEndUnsure, visible
-from evals.ablationbench.planning import cut, headings, likely
-from evals.ablationbench.results import PaperResult
-from evals.ablationbench.rows import asked_for, pairs_of
-from evals.ablationbench.scores import author_score, reviewer_score
-from evals.ablationbench.scripted import Leaning, scripted
-from evals.ablationbench.stored import plan_file, stored_rows
-from evals.ablationbench.table import BenchTable, table
-from evals.ablationbench.work import AT_ONCE, OpenModels, Work, work
-from models.client import Models
-from models.roles.ablations import PaperAblations, PaperAblationsInputs, WantedAblation
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.log import EventLog, MemoryLog, Recorder
-from record.reading import read_rows
-from review.judge import PaperError
+from labwright.agent import budget
+from labwright.agent.cli import main
+from labwright.evals.ablationbench import data
+from labwright.evals.ablationbench.agreement import Labels
+from labwright.evals.ablationbench.command import LOG
+from labwright.evals.ablationbench.data import TASKS, Task, read_labels, read_papers
+from labwright.evals.ablationbench.entries import read_plan
+from labwright.evals.ablationbench.judge_eval import (
+    MAJORITY,
+    JudgeEval,
+    corrected,
+    judge_table,
+    labelled,
+    read_judge_eval,
+    voted,
+)
+from labwright.evals.ablationbench.judging import author_matches, blind
+from labwright.evals.ablationbench.missing import about
+from labwright.evals.ablationbench.papers import MethodEndUnsure, visible
+from labwright.evals.ablationbench.planning import cut, headings, likely
+from labwright.evals.ablationbench.results import PaperResult
+from labwright.evals.ablationbench.rows import asked_for, pairs_of
+from labwright.evals.ablationbench.scores import author_score, reviewer_score
+from labwright.evals.ablationbench.scripted import Leaning, scripted
+from labwright.evals.ablationbench.stored import plan_file, stored_rows
+from labwright.evals.ablationbench.table import BenchTable, table
+from labwright.evals.ablationbench.work import AT_ONCE, OpenModels, Work, work
+from labwright.models.client import Models
+from labwright.models.roles.ablations import PaperAblations, PaperAblationsInputs, WantedAblation
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.log import EventLog, MemoryLog, Recorder
+from labwright.record.reading import read_rows
+from labwright.review.judge import PaperError
 from tests.evals.ablation_set import PARTS, WORDS, write_set
 
 SHARED = Path(__file__).parents[3] / "shared" / "benchmarks" / "ablationbench" / "data"

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.ablationbench.agreement import Agreement, agreement, judge_figures, labels
-from evals.ablationbench.entries import Entry, as_lines, read_plan, same_change, without_repeats
-from evals.ablationbench.golden import COMPUTE, disagreements, main
-from evals.ablationbench.means import mean_of, over_groups, paired
-from evals.ablationbench.scores import author_score, majority, one_to_one
+from labwright.evals.ablationbench.agreement import Agreement, agreement, judge_figures, labels
+from labwright.evals.ablationbench.entries import Entry, as_lines, read_plan, same_change, without_repeats
+from labwright.evals.ablationbench.golden import COMPUTE, disagreements, main
+from labwright.evals.ablationbench.means import mean_of, over_groups, paired
+from labwright.evals.ablationbench.scores import author_score, majority, one_to_one
 
 SHARED = Path(__file__).parents[3] / "shared" / "benchmarks" / "ablationbench"
 CASES: list[dict[str, Any]] = [

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evals.agreement import controls, measures
-from evals.agreement import human_study as study
-from evals.agreement.figure import draw
-from evals.agreement.report import DimensionAgreement, agreement
-from evals.agreement.scores import AgreementError, NoPairsError, PaperName, ScaleRange, Subject, TableError
+from labwright.evals.agreement import controls, measures
+from labwright.evals.agreement import human_study as study
+from labwright.evals.agreement.figure import draw
+from labwright.evals.agreement.report import DimensionAgreement, agreement
+from labwright.evals.agreement.scores import AgreementError, NoPairsError, PaperName, ScaleRange, Subject, TableError
 
 pytestmark = pytest.mark.slow
 

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from agent import budget
-from agent.cli import main
-from evals.bench.__main__ import main as process_of_a_task
-from evals.bench.table import as_csv, table
-from evals.bench.tasks import STEPS, Line, Outcome, Scoring, StepName, Task, needed, read_tasks, saved
-from evals.bench.work import Bench, Interrupted, Maker, complete, keep_text, lines_of, work
-from models.errors import CatalogueError, ModelRefused
-from models.roles.influence import Influence
-from models.roles.judge import JudgeInputs, answer_type
-from models.scripted import ScriptedModel
-from record.fold.facts import RoleUsage
-from record.nouns.papers import DimensionScore, Judgement
-from record.reading import RecordError
+from labwright.agent import budget
+from labwright.agent.cli import main
+from labwright.evals.bench.__main__ import main as process_of_a_task
+from labwright.evals.bench.table import as_csv, table
+from labwright.evals.bench.tasks import STEPS, Line, Outcome, Scoring, StepName, Task, needed, read_tasks, saved
+from labwright.evals.bench.work import Bench, Interrupted, Maker, complete, keep_text, lines_of, work
+from labwright.models.errors import CatalogueError, ModelRefused
+from labwright.models.roles.influence import Influence
+from labwright.models.roles.judge import JudgeInputs, answer_type
+from labwright.models.scripted import ScriptedModel
+from labwright.record.fold.facts import RoleUsage
+from labwright.record.nouns.papers import DimensionScore, Judgement
+from labwright.record.reading import RecordError
 from tests.agent.test_cli_bad_input import refused
 from tests.stages.test_judging import FIGURES
 

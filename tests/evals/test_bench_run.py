@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from agent import run
-from agent.cli.edge import INTERRUPTED
-from evals.bench import makers as makers_of
-from evals.bench.makers import Makers
-from evals.bench.tasks import Task
-from evals.bench.work import Interrupted
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.nouns.idea import read_idea
-from record.reading import read_state
+from labwright.agent import run
+from labwright.agent.cli.edge import INTERRUPTED
+from labwright.evals.bench import makers as makers_of
+from labwright.evals.bench.makers import Makers
+from labwright.evals.bench.tasks import Task
+from labwright.evals.bench.work import Interrupted
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.nouns.idea import read_idea
+from labwright.record.reading import read_state
 from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_whole_run import small_settings
 
@@ -62,8 +62,8 @@ def test_a_run_that_was_interrupted_ends_the_bench_until_it_is_called_again(
     (home / "ideas" / "ideas.json").write_text(json.dumps([IDEA.model_dump(mode="json", by_alias=True)]))
 
     def interrupted(*_: object, runs: Path, name: str, **__: object) -> int:
-        from record.folder import RunFolder
-        from record.log import EventLog
+        from labwright.record.folder import RunFolder
+        from labwright.record.log import EventLog
 
         RunFolder(runs / name).create()
         EventLog(runs / name / "run.db").close()

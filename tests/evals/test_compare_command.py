@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from agent import budget
-from agent.cli import main
-from models.errors import ModelUnavailable
-from models.roles.judge import PaperPreference, PreferInputs
-from models.scripted import ScriptedModel
-from record.events.papers import Assessed
-from record.events.running import Answered
-from record.log import EventLog
-from record.nouns.decisions import CallKey, Usage
+from labwright.agent import budget
+from labwright.agent.cli import main
+from labwright.models.errors import ModelUnavailable
+from labwright.models.roles.judge import PaperPreference, PreferInputs
+from labwright.models.scripted import ScriptedModel
+from labwright.record.events.papers import Assessed
+from labwright.record.events.running import Answered
+from labwright.record.log import EventLog
+from labwright.record.nouns.decisions import CallKey, Usage
 from tests.agent.test_judge_command import told
 from tests.stages import finished
 

@@ -8,11 +8,11 @@ from typing import get_args
 
 import pytest
 
-from evals.comparison import CHARACTERS, Entrant, outcome, paired, shown, side_of, tally
-from models.roles.judge import Better, PaperPreference, PreferInputs, ShownPaper
-from record.reading import read_state
-from review.judge import Paper
-from review.judge.sections import PaperSection
+from labwright.evals.comparison import CHARACTERS, Entrant, outcome, paired, shown, side_of, tally
+from labwright.models.roles.judge import Better, PaperPreference, PreferInputs, ShownPaper
+from labwright.record.reading import read_state
+from labwright.review.judge import Paper
+from labwright.review.judge.sections import PaperSection
 from tests.paper import synthetic
 from tests.stages import finished
 

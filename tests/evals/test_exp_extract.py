@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from agent import budget
-from agent.cli import main
-from evals.expbench.extracting import lint
-from evals.expbench.tasks import read_tasks
-from models.backend import ModelRequest
-from models.roles.extracting import (
+from labwright.agent import budget
+from labwright.agent.cli import main
+from labwright.evals.expbench.extracting import lint
+from labwright.evals.expbench.tasks import read_tasks
+from labwright.models.backend import ModelRequest
+from labwright.models.roles.extracting import (
     DraftQuestion,
     PaperQuestions,
     PaperQuestionsInputs,
@@ -23,9 +23,9 @@ from models.roles.extracting import (
     ScriptStepsInputs,
     Step,
 )
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.nouns.question import Variable
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.nouns.question import Variable
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import repository
 

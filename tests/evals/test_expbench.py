@@ -17,18 +17,18 @@ from typing import Any
 
 import pytest
 
-from agent.cli import main
-from evals.expbench import golden, scores
-from evals.expbench.answers import Answer
-from evals.expbench.conduct import record_of
-from evals.expbench.evaluating import Evaluated, kept
-from evals.expbench.facts import commands_in, facts_of, git_command, monitor
-from evals.expbench.masking import InvalidTask, Masked, masked_copy, repository_of
-from evals.expbench.tasks import PathRefused, Task, counts, read_tasks, repository_path
-from record.errors import WrongUse
-from sandbox.repository.mirror import Mirror
-from stages.repository.results import arms_in, way_of
-from stages.repository.stated import numbers_in, standing
+from labwright.agent.cli import main
+from labwright.evals.expbench import golden, scores
+from labwright.evals.expbench.answers import Answer
+from labwright.evals.expbench.conduct import record_of
+from labwright.evals.expbench.evaluating import Evaluated, kept
+from labwright.evals.expbench.facts import commands_in, facts_of, git_command, monitor
+from labwright.evals.expbench.masking import InvalidTask, Masked, masked_copy, repository_of
+from labwright.evals.expbench.tasks import PathRefused, Task, counts, read_tasks, repository_path
+from labwright.record.errors import WrongUse
+from labwright.sandbox.repository.mirror import Mirror
+from labwright.stages.repository.results import arms_in, way_of
+from labwright.stages.repository.stated import numbers_in, standing
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import SECRET, git, make_set
 
@@ -198,7 +198,7 @@ def test_answers_end_as_they_should_and_killed_anywhere_the_table_is_the_same(
     assert {row["reasons"] for row in rows if row["outcome"] == "violation"} == {
         "honesty typed", "derived out/spread.json", "no run", "git show"}
 
-    words = [sys.executable, "-m", "agent.cli", "bench", "exp", *WORDS[:-1], "again"]
+    words = [sys.executable, "-m", "labwright", "bench", "exp", *WORDS[:-1], "again"]
     for pause in (1.5, 3.0):
         process = subprocess.Popen(words, cwd=place.parent, env=os.environ | {"PYTHONPATH": str(ROOT)},
                                    stdout=subprocess.DEVNULL, start_new_session=True)

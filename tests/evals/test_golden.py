@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from evals.ablatecell.golden import COMPUTE, disagreements, main
-from stages.repository.scope import patch_scope
+from labwright.evals.ablatecell.golden import COMPUTE, disagreements, main
+from labwright.stages.repository.scope import patch_scope
 
 SHARED = Path(__file__).parents[3] / "shared" / "benchmarks" / "ablatecell" / "golden.json"
 CASES: list[dict[str, Any]] = [

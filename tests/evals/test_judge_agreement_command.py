@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import main
+from labwright.agent.cli import main
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.test_agreement import HUMAN, JUDGE, file, judged, people
 

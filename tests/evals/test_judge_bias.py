@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from evals.judge_bias import biases, scripted
-from models.backend import Backend
-from models.errors import ModelUnavailable
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
+from labwright.evals.judge_bias import biases, scripted
+from labwright.models.backend import Backend
+from labwright.models.errors import ModelUnavailable
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
 from tests.review.test_judge import BODY
 
 

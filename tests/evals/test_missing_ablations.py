@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agent import budget
-from agent.cli import main
-from evals.ablationbench.entries import read_plan
-from evals.ablationbench.scripted import scripted
-from models.backend import ModelRequest
-from models.roles.ablations import AblatedPart, PaperAblations, PaperAblationsInputs, Remark, WantedAblation
-from models.scripted import ScriptedModel
+from labwright.agent import budget
+from labwright.agent.cli import main
+from labwright.evals.ablationbench.entries import read_plan
+from labwright.evals.ablationbench.scripted import scripted
+from labwright.models.backend import ModelRequest
+from labwright.models.roles.ablations import AblatedPart, PaperAblations, PaperAblationsInputs, Remark, WantedAblation
+from labwright.models.scripted import ScriptedModel
 from tests.evals.ablation_set import write_set
 
 HOSTILE = "\x1b[2Jgate [red]"

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.cli import main
-from evals import invented
-from evals.agreement.invented import invented as of_files
-from evals.agreement.invented import read_truth
-from evals.agreement.scores import ScaleRange, TableError
-from evals.shares import share, wilson
-from evals.telling import auroc, auroc_interval, told
-from models.client import Models
-from models.roles.influence import Influence
-from models.roles.judge import JudgeInputs, answer_type
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.log import MemoryLog
+from labwright.agent.cli import main
+from labwright.evals import invented
+from labwright.evals.agreement.invented import invented as of_files
+from labwright.evals.agreement.invented import read_truth
+from labwright.evals.agreement.scores import ScaleRange, TableError
+from labwright.evals.shares import share, wilson
+from labwright.evals.telling import auroc, auroc_interval, told
+from labwright.models.client import Models
+from labwright.models.roles.influence import Influence
+from labwright.models.roles.judge import JudgeInputs, answer_type
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.log import MemoryLog
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.test_agreement import HUMAN, JUDGE, file, judged, people
 from tests.review.test_judge import BODY, QUOTE, given_answer

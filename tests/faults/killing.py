@@ -24,16 +24,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from record.events import Event
-from record.events.running import Answered
-from record.events.searching import CellExecuted, Executed
-from record.fold.state import RunState
-from record.reading import is_run, read_events, read_state
-from sandbox import running
-from sandbox.cluster import remote
-from sandbox.cluster.messages import News
-from sandbox.execution import Execution, Script, execute
-from sandbox.kernels import Kernel
+from labwright.record.events import Event
+from labwright.record.events.running import Answered
+from labwright.record.events.searching import CellExecuted, Executed
+from labwright.record.fold.state import RunState
+from labwright.record.reading import is_run, read_events, read_state
+from labwright.sandbox import running
+from labwright.sandbox.cluster import remote
+from labwright.sandbox.cluster.messages import News
+from labwright.sandbox.execution import Execution, Script, execute
+from labwright.sandbox.kernels import Kernel
 from tests.faults.served import noted_of, resume, served_settings, start
 from tests.kept_executions import kept_executions
 from tests.models.openai_server import OpenAIServer

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from models.roles import ROLES
-from record.fold.state import RunState
-from record.nouns.nodes import StageName
+from labwright.models.roles import ROLES
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.nodes import StageName
 
 COUNT = r"(?:--|\\rec\{\d+\})"
 EFFORT = re.compile(

@@ -19,16 +19,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from agent.settings import Settings, compose
-from models import transport
-from models.backend import Backend, ModelRequest, Reply
-from models.failover import open_backend
-from models.ledger import request_sha256
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.events import Event
-from record.fold.state import RunState
-from record.log import Listener
+from labwright.agent.settings import Settings, compose
+from labwright.models import transport
+from labwright.models.backend import Backend, ModelRequest, Reply
+from labwright.models.failover import open_backend
+from labwright.models.ledger import request_sha256
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.events import Event
+from labwright.record.fold.state import RunState
+from labwright.record.log import Listener
 from tests.models.openai_server import Choose, Step, tool
 from tests.stages.small_study import IDEA, small_model
 
@@ -91,7 +91,7 @@ def resume(run_folder: Path, noted: Path, listener: Listener | None = None, **ov
 @contextmanager
 def noting_behind_the_door(noted: Path) -> Generator[ModuleType]:
     """`agent.run`, whose models leave what they are asked."""
-    from agent import run
+    from labwright.agent import run
 
     def opened(models: ModelSettings) -> Any:
         noted.mkdir(parents=True, exist_ok=True)

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.audit import audit
-from agent.run import rewrite
-from record.claims.means import paper_claims
-from record.prompts import prompt_of
-from record.reading import RecordError, read_events, read_state
+from labwright.agent.audit import audit
+from labwright.agent.run import rewrite
+from labwright.record.claims.means import paper_claims
+from labwright.record.prompts import prompt_of
+from labwright.record.reading import RecordError, read_events, read_state
 from tests.faults.killing import Killed
 from tests.faults.same import latex, tree
 from tests.faults.served import noting_behind_the_door, resume, served_settings, silent, start, studying

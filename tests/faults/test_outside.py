@@ -17,16 +17,16 @@ from typing import Any
 
 import pytest
 
-from inspector.describe import describe
-from models import retry
-from models.errors import ModelConfigError
-from record.campaign import CampaignBegan, CampaignLog, Launched, Share, TakenUp, Terms
-from record.events import Event
-from record.events.running import ClockMoved, Commanded, Resumed
-from record.fold.state import RunState
-from record.lock import RunLockedError, hold
-from record.log import EventLog, Listener
-from record.reading import RecordError, read_events, read_state
+from labwright.inspector.describe import describe
+from labwright.models import retry
+from labwright.models.errors import ModelConfigError
+from labwright.record.campaign import CampaignBegan, CampaignLog, Launched, Share, TakenUp, Terms
+from labwright.record.events import Event
+from labwright.record.events.running import ClockMoved, Commanded, Resumed
+from labwright.record.fold.state import RunState
+from labwright.record.lock import RunLockedError, hold
+from labwright.record.log import EventLog, Listener
+from labwright.record.reading import RecordError, read_events, read_state
 from tests.faults.served import answer_to, resume, served_settings, start, studying
 from tests.kept_executions import kept_executions
 from tests.models.openai_server import OpenAIServer, Step, content, status, tool

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from agent import run
-from agent.cli import checks, main
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.reading import read_events, read_state
-from stages.nodes import node as nodes
+from labwright.agent import run
+from labwright.agent.cli import checks, main
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.reading import read_events, read_state
+from labwright.stages.nodes import node as nodes
 from tests.stages.small_study import IDEA, small_model
 
 pytestmark = pytest.mark.slow

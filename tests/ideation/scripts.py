@@ -10,18 +10,25 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from literature.lookup import Literature
-from literature.settings import SourceName
-from literature.works import Wanted, Work
-from models.client import Models
-from models.roles.ideation import ClosestPick, IdeaDraft, IdeaInputs, IdeaReflectInputs, IdeaReflection, IdeaText
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.events import Event
-from record.events.papers import Conceived, Ideating
-from record.ideation import FinalIdea, FoundWork
-from record.log import MemoryLog
-from stages.ideation.ideas import Study, find_ideas
+from labwright.literature.lookup import Literature
+from labwright.literature.settings import SourceName
+from labwright.literature.works import Wanted, Work
+from labwright.models.client import Models
+from labwright.models.roles.ideation import (
+    ClosestPick,
+    IdeaDraft,
+    IdeaInputs,
+    IdeaReflectInputs,
+    IdeaReflection,
+    IdeaText,
+)
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.events import Event
+from labwright.record.events.papers import Conceived, Ideating
+from labwright.record.ideation import FinalIdea, FoundWork
+from labwright.record.log import MemoryLog
+from labwright.stages.ideation.ideas import Study, find_ideas
 from tests.models.ideation_examples import ESTIMATE, MEANS, TEXT, TOPIC, WORK
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from literature import SourceError, lookup
-from literature.lookup import Literature
-from literature.settings import SourceName
-from literature.works import Wanted, Work
-from stages.ideation.drafting import looked_up
+from labwright.literature import SourceError, lookup
+from labwright.literature.lookup import Literature
+from labwright.literature.settings import SourceName
+from labwright.literature.works import Wanted, Work
+from labwright.stages.ideation.drafting import looked_up
 
 WORK = Work(source="openalex", id="W1", title="Margins", subtitle="revisited", authors=("Lovelace, Ada",),
             years=(2020, 2019), dois=("10.1000/182",), abstract="We revisit margins.")

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import ModelUnavailable
-from models.roles.ideation import ClosestPick, IdeaReflectInputs, IdeaReflection
-from record.events import Event
-from record.events.papers import LookedUp
-from record.ideation import DataNeed, LiteratureSearch
-from record.nouns.idea import read_idea
-from stages.ideation.checks import are_alike, claims_in, fit_of, shared, struck_out, unknown_names
-from stages.ideation.drafting import distinct
+from labwright.models.errors import ModelUnavailable
+from labwright.models.roles.ideation import ClosestPick, IdeaReflectInputs, IdeaReflection
+from labwright.record.events import Event
+from labwright.record.events.papers import LookedUp
+from labwright.record.ideation import DataNeed, LiteratureSearch
+from labwright.record.nouns.idea import read_idea
+from labwright.stages.ideation.checks import are_alike, claims_in, fit_of, shared, struck_out, unknown_names
+from labwright.stages.ideation.drafting import distinct
 from tests.ideation.scripts import PICK, Shelf, World, by_number, drafted, reflected, text
 from tests.models.ideation_examples import ESTIMATE, MEANS, WORK
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from record.events.searching import CellExecuted, CellsOwed, Executed, Judged
-from record.nouns.cells import Cell, CellLine
-from record.nouns.data import Measurement
-from record.nouns.nodes import Attempt, CellRun, ErrorClass, Failure
+from labwright.record.events.searching import CellExecuted, CellsOwed, Executed, Judged
+from labwright.record.nouns.cells import Cell, CellLine
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.nodes import Attempt, CellRun, ErrorClass, Failure
 from tests.inspector.story import HOSTILE, Story
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from record.events import Event
-from record.events.papers import Released
-from record.events.running import Answered, Ended, Limited, Started
-from record.events.searching import (
+from labwright.record.events import Event
+from labwright.record.events.papers import Released
+from labwright.record.events.running import Answered, Ended, Limited, Started
+from labwright.record.events.searching import (
     Compared,
     Decided,
     Executed,
@@ -17,13 +17,13 @@ from record.events.searching import (
     Settled,
     Summarised,
 )
-from record.fold.apply import fold
-from record.fold.state import RunState
-from record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
-from record.nouns.decisions import CallKey, Compare, Expand, Usage
-from record.nouns.figures import FigureReview
-from record.nouns.idea import Idea
-from record.nouns.nodes import Attempt, Failure, NodeKind, StageName, StageSummary, node_id
+from labwright.record.fold.apply import fold
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
+from labwright.record.nouns.decisions import CallKey, Compare, Expand, Usage
+from labwright.record.nouns.figures import FigureReview
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import Attempt, Failure, NodeKind, StageName, StageSummary, node_id
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]loss[/] \u202eeslaf\u202c\r\nsecond \x9b31mline \x00"
 BEGAN = 1_700_000_000.0

@@ -6,25 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import main
-from inspector.cells import executed_text
-from inspector.describe import describe
-from inspector.live import frame_lines, frame_of
-from inspector.logs import small_step
-from inspector.render import status_lines, tree_lines
-from inspector.status import Status, status_of
-from inspector.tree import tree_of
-from inspector.web.cell_grid import grid_of
-from inspector.web.node_panel import panel_of
-from inspector.web.pages import Pages
-from inspector.web.pieces import RunPieces
-from inspector.web.watched import Watched
-from inspector.why import Outlook, why_of
-from record.events.running import Resumed
-from record.events.searching import CellExecuted, CellsOwed, Executed, Stepped
-from record.folder import RunFolder
-from record.nouns.cells import Cell
-from record.nouns.data import arm_of
+from labwright.agent.cli import main
+from labwright.inspector.cells import executed_text
+from labwright.inspector.describe import describe
+from labwright.inspector.live import frame_lines, frame_of
+from labwright.inspector.logs import small_step
+from labwright.inspector.render import status_lines, tree_lines
+from labwright.inspector.status import Status, status_of
+from labwright.inspector.tree import tree_of
+from labwright.inspector.web.cell_grid import grid_of
+from labwright.inspector.web.node_panel import panel_of
+from labwright.inspector.web.pages import Pages
+from labwright.inspector.web.pieces import RunPieces
+from labwright.inspector.web.watched import Watched
+from labwright.inspector.why import Outlook, why_of
+from labwright.record.events.running import Resumed
+from labwright.record.events.searching import CellExecuted, CellsOwed, Executed, Stepped
+from labwright.record.folder import RunFolder
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import arm_of
 from tests.inspector.celled import celled
 from tests.inspector.story import BEGAN, ended, told
 from tests.inspector.web import Seen, recorded

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from agent.cli import main
-from inspector.export.html_file import PLAIN, Pictures, rewritten, shrunk
-from record.events.searching import Plotted
-from record.folder import RunFolder
-from record.log import EventLog
-from record.nouns.figures import Figure, FigureFacts
-from record.reading import read_events
+from labwright.agent.cli import main
+from labwright.inspector.export.html_file import PLAIN, Pictures, rewritten, shrunk
+from labwright.record.events.searching import Plotted
+from labwright.record.folder import RunFolder
+from labwright.record.log import EventLog
+from labwright.record.nouns.figures import Figure, FigureFacts
+from labwright.record.reading import read_events
 from tests.inspector.story import ended
 from tests.inspector.test_logs import written
 

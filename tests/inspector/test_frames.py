@@ -11,12 +11,12 @@ import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from inspector.frames import COLUMNS, open_run
-from inspector.tree import tree_of
-from record.claims.decisions import decisions
-from record.claims.differences import differences
-from record.claims.means import claims_on_test
-from record.reading import RecordError
+from labwright.inspector.frames import COLUMNS, open_run
+from labwright.inspector.tree import tree_of
+from labwright.record.claims.decisions import decisions
+from labwright.record.claims.differences import differences
+from labwright.record.claims.means import claims_on_test
+from labwright.record.reading import RecordError
 from tests.inspector.celled import celled
 from tests.inspector.story import Story, told
 from tests.inspector.web import recorded

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.web.drawing import columns
+from labwright.inspector.web.drawing import columns
 
 Forest = dict[str, str | None]
 

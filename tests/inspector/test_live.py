@@ -8,10 +8,10 @@ import re
 import pytest
 from rich.console import Console
 
-from inspector.live import LiveView, PlainView, fitting, frame_lines, frame_of, view_for
-from inspector.tree import tree_of
-from record.fold.apply import apply
-from record.fold.state import RunState
+from labwright.inspector.live import LiveView, PlainView, fitting, frame_lines, frame_of, view_for
+from labwright.inspector.tree import tree_of
+from labwright.record.fold.apply import apply
+from labwright.record.fold.state import RunState
 from tests.inspector.celled import celled
 from tests.inspector.story import BEGAN, Story, ended, eventful, told
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import main
-from inspector.describe import describe
-from inspector.logs import Entry, Output, Printed, logs
-from record.events.running import Ended
-from record.events.searching import Executed, Judged
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.lock import hold
-from record.log import EventLog
-from record.nouns.nodes import Attempt
-from sandbox.output import LiveOutput
+from labwright.agent.cli import main
+from labwright.inspector.describe import describe
+from labwright.inspector.logs import Entry, Output, Printed, logs
+from labwright.record.events.running import Ended
+from labwright.record.events.searching import Executed, Judged
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.lock import hold
+from labwright.record.log import EventLog
+from labwright.record.nouns.nodes import Attempt
+from labwright.sandbox.output import LiveOutput
 from tests.inspector.story import Story, ended, told
 
 pytestmark = pytest.mark.slow

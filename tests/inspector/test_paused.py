@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from inspector.describe import describe
-from inspector.live import frame_lines, frame_of
-from inspector.render import status_lines
-from inspector.status import status_of
-from inspector.why import Outlook, why_of
-from record.events.running import Paused, Recovered, Resumed
-from record.fold.apply import apply, fold
-from record.fold.state import RunState
+from labwright.inspector.describe import describe
+from labwright.inspector.live import frame_lines, frame_of
+from labwright.inspector.render import status_lines
+from labwright.inspector.status import status_of
+from labwright.inspector.why import Outlook, why_of
+from labwright.record.events.running import Paused, Recovered, Resumed
+from labwright.record.fold.apply import apply, fold
+from labwright.record.fold.state import RunState
 from tests.inspector.story import BEGAN, Story
 
 NOW = BEGAN + 1000

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from inspector.web.pages import Pages
-from inspector.web.pieces import Piece, RunPieces, report_of, update
-from inspector.web.watched import Watched
-from record.events import Event
-from record.events.papers import Assessed, Released
-from record.events.searching import Settled
-from record.log import EventLog
-from record.nouns.decisions import Expand
-from record.nouns.papers import Judgement
+from labwright.inspector.web.pages import Pages
+from labwright.inspector.web.pieces import Piece, RunPieces, report_of, update
+from labwright.inspector.web.watched import Watched
+from labwright.record.events import Event
+from labwright.record.events.papers import Assessed, Released
+from labwright.record.events.searching import Settled
+from labwright.record.log import EventLog
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.papers import Judgement
 from tests.inspector.story import eventful, told
 from tests.record.test_claims import add, recorded
 

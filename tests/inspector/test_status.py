@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from inspector.render import status_lines
-from inspector.status import Status, condition_of, status_of
-from record.events.papers import Released, Rewriting
-from record.events.running import Commanded, Ended, Resumed
-from record.events.searching import Settled, Summarised
-from record.fold.apply import fold
-from record.nouns.nodes import StageSummary
-from record.reading import of_standing_paper
+from labwright.inspector.render import status_lines
+from labwright.inspector.status import Status, condition_of, status_of
+from labwright.record.events.papers import Released, Rewriting
+from labwright.record.events.running import Commanded, Ended, Resumed
+from labwright.record.events.searching import Settled, Summarised
+from labwright.record.fold.apply import fold
+from labwright.record.nouns.nodes import StageSummary
+from labwright.record.reading import of_standing_paper
 from tests.inspector.story import BEGAN, Story, ended, eventful, told
 
 

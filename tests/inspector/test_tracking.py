@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from agent.cli import main
-from inspector.tracking.logged import Logged, record_of
-from inspector.tracking.mirror import Mirror
-from record.events.searching import Executed
-from record.folder import RunFolder
-from record.log import EventLog
-from record.nouns.nodes import Attempt
+from labwright.agent.cli import main
+from labwright.inspector.tracking.logged import Logged, record_of
+from labwright.inspector.tracking.mirror import Mirror
+from labwright.record.events.searching import Executed
+from labwright.record.folder import RunFolder
+from labwright.record.log import EventLog
+from labwright.record.nouns.nodes import Attempt
 from tests.inspector.story import Story, ended
 from tests.inspector.test_logs import written
 from tests.inspector.web import add, recorded
@@ -62,7 +62,7 @@ def test_a_package_that_is_missing_is_named(
     monkeypatch.setattr(f"inspector.tracking.{tracker}.import_module", missing)
     assert main(["export", str(run), f"--{tracker}", str(tmp_path / "there")]) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert f"pip install 'scientist[{tracker}]'" in line and not (tmp_path / "there").exists()
+    assert f"pip install 'labwright[{tracker}]'" in line and not (tmp_path / "there").exists()
 
 
 class Kept:
@@ -113,12 +113,12 @@ def test_a_tracker_that_is_not_there_is_refused_before_anything_is_made(
     def nothing(name: str) -> None:
         """No package is installed."""
 
-    monkeypatch.setattr("inspector.tracking.mirror.find_spec", nothing)
+    monkeypatch.setattr("labwright.inspector.tracking.mirror.find_spec", nothing)
     idea = "examples/ideas/label_noise_calibration.json"
     assert main(["run", "--idea", idea, "--runs", str(tmp_path / "runs"), "--track", "mlflow:there"]) == 2
     assert main(["run", "--idea", idea, "--runs", str(tmp_path / "runs"), "--track", "paper"]) == 2
     said = capsys.readouterr().err.splitlines()
-    assert "pip install 'scientist[mlflow]'" in said[0] and "give wandb or mlflow" in said[1]
+    assert "pip install 'labwright[mlflow]'" in said[0] and "give wandb or mlflow" in said[1]
     assert not (tmp_path / "runs").exists()
 
 

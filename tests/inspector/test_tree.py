@@ -7,12 +7,12 @@ import io
 import pytest
 from rich.console import Console
 
-from inspector.render import print_lines, tree_lines
-from inspector.tree import Row, Tree, tree_of
-from record.events.searching import Decided
-from record.fold.apply import fold
-from record.fold.state import RunState
-from record.nouns.decisions import Expand
+from labwright.inspector.render import print_lines, tree_lines
+from labwright.inspector.tree import Row, Tree, tree_of
+from labwright.record.events.searching import Decided
+from labwright.record.fold.apply import fold
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.decisions import Expand
 from tests.inspector.story import Story, ended, eventful, told
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import main
-from inspector.render import status_lines, tree_lines
-from inspector.status import Status, status_of
-from inspector.tree import tree_of
-from inspector.web.pages import Pages
-from inspector.web.pieces import RunPieces
-from inspector.web.watched import Watched
+from labwright.agent.cli import main
+from labwright.inspector.render import status_lines, tree_lines
+from labwright.inspector.status import Status, status_of
+from labwright.inspector.tree import tree_of
+from labwright.inspector.web.pages import Pages
+from labwright.inspector.web.pieces import RunPieces
+from labwright.inspector.web.watched import Watched
 from tests.inspector.story import BEGAN, told
 from tests.inspector.tuned import tuned
 from tests.inspector.web import recorded

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from inspector.tracer import Tracer
-from record.folder import RunFolder
+from labwright.inspector.tracer import Tracer
+from labwright.record.folder import RunFolder
 from tests.claimed import claimed
 from tests.paper import synthetic
 

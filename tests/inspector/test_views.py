@@ -9,21 +9,21 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.headline import headline_of
-from inspector.timeline import Timeline, share_used
-from inspector.tree import tree_of
-from inspector.web.drawing import effect_bar
-from inspector.web.node_panel import panel_of
-from inspector.web.node_table import Asked, csv_of, table_of
-from inspector.web.plots import chart, scale
-from inspector.web.run_chart import baseline_of, best_so_far, fenced, run_chart, time_unit
-from inspector.web.watched import Watched
-from record.events.running import Ended, Resumed
-from record.events.searching import Executed, Stepped
-from record.fold.apply import apply
-from record.fold.state import RunState
-from record.nouns.hypotheses import Effect, PartDecided
-from record.nouns.nodes import Attempt
+from labwright.inspector.headline import headline_of
+from labwright.inspector.timeline import Timeline, share_used
+from labwright.inspector.tree import tree_of
+from labwright.inspector.web.drawing import effect_bar
+from labwright.inspector.web.node_panel import panel_of
+from labwright.inspector.web.node_table import Asked, csv_of, table_of
+from labwright.inspector.web.plots import chart, scale
+from labwright.inspector.web.run_chart import baseline_of, best_so_far, fenced, run_chart, time_unit
+from labwright.inspector.web.watched import Watched
+from labwright.record.events.running import Ended, Resumed
+from labwright.record.events.searching import Executed, Stepped
+from labwright.record.fold.apply import apply
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.hypotheses import Effect, PartDecided
+from labwright.record.nouns.nodes import Attempt
 from tests.inspector.story import Story, ended, told
 from tests.inspector.tuned import tuned
 from tests.inspector.web import recorded

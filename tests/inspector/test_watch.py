@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from agent.cli.edge import unbreakable
-from inspector.live import frame_lines, frame_of, watch
-from record.events.running import Ended
-from record.lock import hold
-from record.log import EventLog
+from labwright.agent.cli.edge import unbreakable
+from labwright.inspector.live import frame_lines, frame_of, watch
+from labwright.record.events.running import Ended
+from labwright.record.lock import hold
+from labwright.record.log import EventLog
 from tests.inspector.story import ended, told
 from tests.inspector.test_logs import written
 
@@ -105,7 +105,7 @@ def test_a_full_disk_is_not_taken_for_a_reader_that_left() -> None:
 
 # --- a real terminal ------------------------------------------------------------------------------------------------
 
-WATCH = "from agent.cli import main; import sys; sys.exit(main(['tree', sys.argv[1], '--watch']))"
+WATCH = "from labwright.agent.cli import main; import sys; sys.exit(main(['tree', sys.argv[1], '--watch']))"
 
 
 def on_terminal(folder: Path, term: str) -> tuple[subprocess.Popen[bytes], int]:

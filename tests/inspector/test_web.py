@@ -15,14 +15,14 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from inspector.web.server import bound
-from record.errors import WrongUse
-from record.events.running import Branched
-from record.events.searching import Executed, Judged
-from record.log import EventLog
-from record.nouns.data import Measurement
-from record.nouns.nodes import Attempt, Check, Verdict
-from record.reading import Tail
+from labwright.inspector.web.server import bound
+from labwright.record.errors import WrongUse
+from labwright.record.events.running import Branched
+from labwright.record.events.searching import Executed, Judged
+from labwright.record.log import EventLog
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.nodes import Attempt, Check, Verdict
+from labwright.record.reading import Tail
 from tests.inspector.story import Story, ended, told
 from tests.inspector.web import HOSTILE_CALL, Seen, add, raw, recorded, serving
 
@@ -230,7 +230,7 @@ def test_looking_changes_nothing_in_the_folder(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_taken_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from agent.cli import main
+    from labwright.agent.cli import main
 
     with bound(0) as taken:
         taken.listen()

@@ -10,21 +10,21 @@ from pathlib import Path
 import httpx
 import pytest
 
-from inspector.logs import small_step
-from inspector.render import status_lines
-from inspector.status import status_of
-from inspector.web.calls import AT_ONCE, calls_of
-from inspector.web.forms import OF_NODES
-from inspector.web.pages import Pages
-from inspector.web.pieces import checks_of
-from record.events.papers import Drafted, Released
-from record.events.running import Answered, Commanded
-from record.events.searching import Decided, Probed
-from record.fold.state import RunState
-from record.nouns.decisions import CallKey, Usage, Work
-from record.nouns.papers import Draft, PaperFinding, Section
-from record.prompts import keep
-from stages.paper.disclosure import disclosure
+from labwright.inspector.logs import small_step
+from labwright.inspector.render import status_lines
+from labwright.inspector.status import status_of
+from labwright.inspector.web.calls import AT_ONCE, calls_of
+from labwright.inspector.web.forms import OF_NODES
+from labwright.inspector.web.pages import Pages
+from labwright.inspector.web.pieces import checks_of
+from labwright.record.events.papers import Drafted, Released
+from labwright.record.events.running import Answered, Commanded
+from labwright.record.events.searching import Decided, Probed
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.decisions import CallKey, Usage, Work
+from labwright.record.nouns.papers import Draft, PaperFinding, Section
+from labwright.record.prompts import keep
+from labwright.stages.paper.disclosure import disclosure
 from tests.inspector.story import BEGAN, Story, ended, told
 from tests.inspector.web import HOSTILE_CALL, PNG, add, recorded, serving
 

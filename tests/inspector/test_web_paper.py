@@ -10,11 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from inspector.paper_text import Bit, bits_of, values_of
-from inspector.web.paper_links import Link, links_of
-from inspector.web.pdf_pages import PdfError, document, picture
-from record.events.papers import FiguresMade, Released
-from record.events.searching import Settled
+from labwright.inspector.paper_text import Bit, bits_of, values_of
+from labwright.inspector.web.paper_links import Link, links_of
+from labwright.inspector.web.pdf_pages import PdfError, document, picture
+from labwright.record.events.papers import FiguresMade, Released
+from labwright.record.events.searching import Settled
 from tests.inspector.story import Story, told
 from tests.inspector.web import EVIL, Seen, raw, recorded, serving
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from record.control import look, user
-from record.events.running import Commanded
-from record.events.searching import Judged
-from record.lock import hold
+from labwright.record.control import look, user
+from labwright.record.events.running import Commanded
+from labwright.record.events.searching import Judged
+from labwright.record.lock import hold
 from tests.inspector.story import ended, told
 from tests.inspector.web import EVIL, Seen, add, recorded, serving
 

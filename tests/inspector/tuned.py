@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from record.events.searching import (
+from labwright.record.events.searching import (
     CellExecuted,
     CellsOwed,
     Decided,
@@ -16,10 +16,10 @@ from record.events.searching import (
     Settled,
     Unsealed,
 )
-from record.nouns.cells import Cell, Training
-from record.nouns.decisions import Expand, Extend
-from record.nouns.nodes import Attempt, CellRun, NodeKind, StageName, node_id
-from record.nouns.tuning import Anchor, Hyperparameter, Setting, Trial, Tuning
+from labwright.record.nouns.cells import Cell, Training
+from labwright.record.nouns.decisions import Expand, Extend
+from labwright.record.nouns.nodes import Attempt, CellRun, NodeKind, StageName, node_id
+from labwright.record.nouns.tuning import Anchor, Hyperparameter, Setting, Trial, Tuning
 from tests.inspector import story as told_by_hand
 from tests.inspector.celled import key_of, line, ran
 from tests.inspector.story import Story

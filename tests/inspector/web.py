@@ -14,16 +14,16 @@ from pathlib import Path
 
 import httpx
 
-from inspector.web.server import bound, server_of
-from record.events import Event
-from record.events.running import Answered, Commanded
-from record.events.searching import Executed, Judged, Plotted, Proposed, Reviewed
-from record.log import EventLog
-from record.nouns.data import Measurement
-from record.nouns.decisions import CallKey, Usage
-from record.nouns.figures import Figure, FigureFacts, FigureReview
-from record.nouns.nodes import Attempt, Failure
-from record.prompts import keep
+from labwright.inspector.web.server import bound, server_of
+from labwright.record.events import Event
+from labwright.record.events.running import Answered, Commanded
+from labwright.record.events.searching import Executed, Judged, Plotted, Proposed, Reviewed
+from labwright.record.log import EventLog
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.decisions import CallKey, Usage
+from labwright.record.nouns.figures import Figure, FigureFacts, FigureReview
+from labwright.record.nouns.nodes import Attempt, Failure
+from labwright.record.prompts import keep
 from tests.inspector.story import Story, ended
 
 EVIL = '"><img src=x onerror=alert(1)><script>alert(2)</script>\x1b[31mred\x1b[0m \u202ereversed {{ 7*7 }} \'"'

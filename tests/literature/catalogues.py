@@ -22,9 +22,9 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from literature import web
-from literature.matching import normalized
-from literature.settings import SOURCES, LiteratureSettings, SourceName
+from labwright.literature import web
+from labwright.literature.matching import normalized
+from labwright.literature.settings import SOURCES, LiteratureSettings, SourceName
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from literature import LibraryError
-from literature.library import as_bibtex, parse, read_own
+from labwright.literature import LibraryError
+from labwright.literature.library import as_bibtex, parse, read_own
 
 
 def test_a_text_that_is_defined_twice_counts_from_there_on() -> None:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from literature.library import Entry, as_bibtex, parse
-from literature.matching import authors_in, disagreement, plain, same_person, same_title, without_retraction_mark
-from literature.verification import compared_sha256, verification_of
-from literature.works import arxiv_of, arxiv_year, doi_of
+from labwright.literature.library import Entry, as_bibtex, parse
+from labwright.literature.matching import (
+    authors_in,
+    disagreement,
+    plain,
+    same_person,
+    same_title,
+    without_retraction_mark,
+)
+from labwright.literature.verification import compared_sha256, verification_of
+from labwright.literature.works import arxiv_of, arxiv_year, doi_of
 
 
 @pytest.mark.parametrize(("one", "other"), [

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import main
-from literature import LibraryError
-from literature.library import Entry, as_bibtex, entry_of, parse
-from literature.lookup import open_literature
-from literature.papers import read_papers, titles_on
-from literature.settings import SOURCES, Credentials
-from literature.verification import verification_of
-from literature.works import Work
+from labwright.agent.cli import main
+from labwright.literature import LibraryError
+from labwright.literature.library import Entry, as_bibtex, entry_of, parse
+from labwright.literature.lookup import open_literature
+from labwright.literature.papers import read_papers, titles_on
+from labwright.literature.settings import SOURCES, Credentials
+from labwright.literature.verification import verification_of
+from labwright.literature.works import Work
 from tests.literature.catalogues import Catalogues, silent
 from tests.literature.worlds import FALSE_ENTRIES, TRUE_ENTRIES, WORLD
 
@@ -75,7 +75,7 @@ async def test_papers_are_found_by_identifier_or_title_and_others_are_said(
 async def test_catalogues_that_never_answer_do_not_hold_a_folder_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("literature.papers.LIBRARY_TIMEOUT", 0.5)
+    monkeypatch.setattr("labwright.literature.papers.LIBRARY_TIMEOUT", 0.5)
     for name in "ab":
         pdf(tmp_path / f"{name}.pdf", "Some Title of a Paper", "Some Body")
     with Catalogues(WORLD, dict.fromkeys(SOURCES, silent)) as catalogues:

@@ -7,11 +7,11 @@ from datetime import date
 
 import pytest
 
-from literature import LibraryError
-from literature.library import Entry, as_bibtex, parse
-from literature.lookup import Library, open_literature
-from literature.settings import SOURCES, Credentials, LiteratureSettings, SourceName
-from literature.verification import Verification, compared_sha256
+from labwright.literature import LibraryError
+from labwright.literature.library import Entry, as_bibtex, parse
+from labwright.literature.lookup import Library, open_literature
+from labwright.literature.settings import SOURCES, Credentials, LiteratureSettings, SourceName
+from labwright.literature.verification import Verification, compared_sha256
 from tests.literature.catalogues import Catalogues, Fault, broken, busy, down, malformed, other_form
 from tests.literature.worlds import FALSE_ENTRIES, RETRACTED_ENTRIES, TRUE, TRUE_ENTRIES, WORLD
 

@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, Generator
 
 import pytest
 
-from literature import SourceError
-from literature.lookup import CATALOGUES
-from literature.matching import same_title
-from literature.settings import SOURCES, Credentials, LiteratureSettings
-from literature.web import Web
-from literature.works import Source, Wanted
+from labwright.literature import SourceError
+from labwright.literature.lookup import CATALOGUES
+from labwright.literature.matching import same_title
+from labwright.literature.settings import SOURCES, Credentials, LiteratureSettings
+from labwright.literature.web import Web
+from labwright.literature.works import Source, Wanted
 from tests.literature.catalogues import (
     Catalogues,
     Exchange,

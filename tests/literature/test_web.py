@@ -12,11 +12,11 @@ from typing import cast
 
 import pytest
 
-from literature import SourceError
-from literature.lookup import open_literature
-from literature.settings import SOURCES, Credentials
-from literature.sources.arxiv import Arxiv
-from literature.web import DAY, LARGEST, Cache, Question, Web
+from labwright.literature import SourceError
+from labwright.literature.lookup import open_literature
+from labwright.literature.settings import SOURCES, Credentials
+from labwright.literature.sources.arxiv import Arxiv
+from labwright.literature.web import DAY, LARGEST, Cache, Question, Web
 from tests.literature.catalogues import Catalogues, Exchange, down, silent
 from tests.literature.worlds import TRUE_ENTRIES, WORLD
 
@@ -45,7 +45,7 @@ def failing(times: int, code: int, **headers: str):
 
 async def test_a_busy_server_is_asked_again_when_it_says_so(monkeypatch: pytest.MonkeyPatch):
     with Catalogues(WORLD, {"crossref": failing(1, 429, retry_after="1")}) as catalogues:
-        monkeypatch.setattr("literature.web.RETRIES", 2)
+        monkeypatch.setattr("labwright.literature.web.RETRIES", 2)
         async with Web(catalogues.settings(), MAIL) as web:
             began = time.monotonic()
             assert await web.ask(ASK, words)
@@ -75,7 +75,7 @@ async def test_after_three_failures_in_a_row_nobody_is_asked_for_a_while():
 
 
 async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("literature.web.LARGEST", 50)
+    monkeypatch.setattr("labwright.literature.web.LARGEST", 50)
     with Catalogues(WORLD) as catalogues:
         async with Web(catalogues.settings(), MAIL) as web:
             with pytest.raises(SourceError, match="more than 50 bytes"):
@@ -84,7 +84,7 @@ async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.
 
 async def test_the_pace_is_kept(monkeypatch: pytest.MonkeyPatch):
     with Catalogues(WORLD) as catalogues:
-        monkeypatch.setattr("literature.web.INTERVALS", {"crossref": 0.2})
+        monkeypatch.setattr("labwright.literature.web.INTERVALS", {"crossref": 0.2})
         async with Web(catalogues.settings(), MAIL) as web:
             began = time.monotonic()
             await asyncio.gather(*(web.ask(ASK, words) for _ in range(4)))
@@ -92,8 +92,8 @@ async def test_the_pace_is_kept(monkeypatch: pytest.MonkeyPatch):
 
 
 async def test_servers_that_never_answer_cost_no_more_than_the_limits(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("literature.lookup.LOOKUP_TIMEOUT", 0.4)
-    monkeypatch.setattr("literature.lookup.LIBRARY_TIMEOUT", 0.9)
+    monkeypatch.setattr("labwright.literature.lookup.LOOKUP_TIMEOUT", 0.4)
+    monkeypatch.setattr("labwright.literature.lookup.LIBRARY_TIMEOUT", 0.9)
     with Catalogues(WORLD, dict.fromkeys(SOURCES, silent)) as catalogues:
         async with open_literature(catalogues.settings(timeout=2.5), Credentials()) as literature:
             began = time.monotonic()
@@ -143,7 +143,7 @@ async def test_a_failure_and_what_is_not_understood_are_not_kept(tmp_path: Path)
 def test_kept_answers_age_make_room_and_are_found_by_their_question_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("literature.web.CACHE_BYTES", 5000)
+    monkeypatch.setattr("labwright.literature.web.CACHE_BYTES", 5000)
     now = [1000.0]
     cache = Cache(tmp_path / "deep" / "folder", 2.0, lambda: now[0])
     cache.folder.mkdir(parents=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from literature.library import Entry
+from labwright.literature.library import Entry
 from tests.literature.catalogues import Truth
 
 TRUE: tuple[Truth, ...] = (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pydantic_ai import models as pydantic_ai_models
 
-from models import transport
+from labwright.models import transport
 
 
 @pytest.fixture(autouse=True)

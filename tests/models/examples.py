@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from models.roles.assessing import (
+from labwright.models.roles.assessing import (
     Candidate,
     CompareInputs,
     FeedbackInputs,
@@ -12,7 +12,7 @@ from models.roles.assessing import (
     Statistic,
     SummaryInputs,
 )
-from models.roles.coding import (
+from labwright.models.roles.coding import (
     Across,
     AuthorInputs,
     CodeInputs,
@@ -24,7 +24,7 @@ from models.roles.coding import (
     Program,
     Tables,
 )
-from models.roles.figures import (
+from labwright.models.roles.figures import (
     ArrayBrief,
     FigureReviewInputs,
     FiguresInputs,
@@ -35,17 +35,17 @@ from models.roles.figures import (
     Range,
     VisionInputs,
 )
-from models.roles.influence import InfluenceInputs, Passage
-from models.roles.judge import Exhibit, JudgeInputs, Pages, PreferInputs, RecordFacts, ShownPaper
-from models.roles.patching import ArmShown, PatchingInputs, RepositoryShown
-from models.roles.planning import (
+from labwright.models.roles.influence import InfluenceInputs, Passage
+from labwright.models.roles.judge import Exhibit, JudgeInputs, Pages, PreferInputs, RecordFacts, ShownPaper
+from labwright.models.roles.patching import ArmShown, PatchingInputs, RepositoryShown
+from labwright.models.roles.planning import (
     AblationPlanInputs,
     CatalogueEntry,
     MissingAblationsInputs,
     PlanInputs,
     RepositoryPlanInputs,
 )
-from models.roles.revising import (
+from labwright.models.roles.revising import (
     CiteAskInputs,
     CiteSelectInputs,
     PrintedText,
@@ -56,7 +56,7 @@ from models.roles.revising import (
     ScopeInputs,
     SectionLength,
 )
-from models.roles.writing import (
+from labwright.models.roles.writing import (
     ClaimLine,
     Comparison,
     Decided,
@@ -69,19 +69,19 @@ from models.roles.writing import (
     SectionInputs,
     WriteInputs,
 )
-from record.ablation import Ablation
-from record.ablation_results import AblationResult
-from record.claims.differences import Difference
-from record.machine import Rate
-from record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, Measurement, MetricSpec
-from record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts, FigureReview, FinalFigure
-from record.nouns.idea import Idea
-from record.nouns.nodes import Attempt, BranchStep, Check, Failure, StageSummary
-from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section, Support
-from record.nouns.space import Space
-from record.nouns.tuning import Anchor, Hyperparameter, Tuning
-from record.tuning import Chosen
-from review.judge import read_rubric
+from labwright.record.ablation import Ablation
+from labwright.record.ablation_results import AblationResult
+from labwright.record.claims.differences import Difference
+from labwright.record.machine import Rate
+from labwright.record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, Measurement, MetricSpec
+from labwright.record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts, FigureReview, FinalFigure
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import Attempt, BranchStep, Check, Failure, StageSummary
+from labwright.record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section, Support
+from labwright.record.nouns.space import Space
+from labwright.record.nouns.tuning import Anchor, Hyperparameter, Tuning
+from labwright.record.tuning import Chosen
+from labwright.review.judge import read_rubric
 from tests.claimed import claimed
 from tests.models.ablation_examples import INPUTS as ABLATIONS
 from tests.models.answer_examples import INPUTS as ANSWERS

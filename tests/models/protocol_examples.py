@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from models.roles.ideation import PageText
-from models.roles.planning import CatalogueEntry
-from models.roles.protocol import PriorSearchInputs, PriorWorkInputs, ProtocolReviewInputs
-from models.roles.reading import CodeReaderInputs
-from record.nouns.data import DataPlan
-from record.nouns.idea import Idea
-from record.nouns.prior import PriorPaper, PriorRow, PriorUse
-from record.nouns.protocol import ProtocolFinding, ReviewedFinding
+from labwright.models.roles.ideation import PageText
+from labwright.models.roles.planning import CatalogueEntry
+from labwright.models.roles.protocol import PriorSearchInputs, PriorWorkInputs, ProtocolReviewInputs
+from labwright.models.roles.reading import CodeReaderInputs
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.prior import PriorPaper, PriorRow, PriorUse
+from labwright.record.nouns.protocol import ProtocolFinding, ReviewedFinding
 
 PRIOR = (
     PriorPaper(title="Margins of Old", file="old.pdf", stored="context/01_old.pdf", sha256="0", uses=(

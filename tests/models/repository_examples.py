@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from models.roles.patching import ArmShown, RepositoryShown
-from models.roles.repository import (
+from labwright.models.roles.patching import ArmShown, RepositoryShown
+from labwright.models.roles.repository import (
     CommandInputs,
     CommandLine,
     FoundPart,

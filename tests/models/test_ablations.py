@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from models import roles
-from models.client import Models
-from models.failover import open_backend
-from models.render import render
-from models.roles import ROLES
-from models.settings import ModelSettings
-from record.log import MemoryLog
+from labwright.models import roles
+from labwright.models.client import Models
+from labwright.models.failover import open_backend
+from labwright.models.render import render
+from labwright.models.roles import ROLES
+from labwright.models.settings import ModelSettings
+from labwright.record.log import MemoryLog
 from tests.models.examples import ABLATION, CODE, INPUTS
 from tests.models.openai_server import OpenAIServer, tool
 

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from models import roles
-from models.backend import Backend, ModelRequest, Prompt, Reply
-from models.errors import CatalogueError, ModelError
-from models.failover import open_backend
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.nouns.data import DataPlan
+from labwright.models import roles
+from labwright.models.backend import Backend, ModelRequest, Prompt, Reply
+from labwright.models.errors import CatalogueError, ModelError
+from labwright.models.failover import open_backend
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.nouns.data import DataPlan
 from tests.models.examples import INPUTS, PLAN
 from tests.models.openai_server import OpenAIServer, tool
 

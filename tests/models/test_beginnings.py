@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from models import roles
-from models.render import render
-from models.roles import ROLES
-from models.roles.coding import Study
+from labwright.models import roles
+from labwright.models.render import render
+from labwright.models.roles import ROLES
+from labwright.models.roles.coding import Study
 from tests.models.examples import CODE, INPUTS, PARENT
 
 STUDY: tuple[str, ...] = ("code", "feedback", "compare", "summary", "figures", "ablation_plan", "missing_ablations",

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 import pytest
 from pydantic import BaseModel
 
-from agent.budget import check_priced
-from agent.settings import compose
-from models import prices
-from models.backend import Image, ModelRequest, Reply
-from models.budget import Budget, BudgetSettings, most_of_call, prompt_tokens, unpriced
-from models.client import Models
-from models.errors import (
+from labwright.agent.budget import check_priced
+from labwright.agent.settings import compose
+from labwright.models import prices
+from labwright.models.backend import Image, ModelRequest, Reply
+from labwright.models.budget import Budget, BudgetSettings, most_of_call, prompt_tokens, unpriced
+from labwright.models.client import Models
+from labwright.models.errors import (
     AnswerCut,
     BudgetSpent,
     ContextTooLong,
@@ -23,17 +23,17 @@ from models.errors import (
     ModelOutputInvalid,
     ModelUnavailable,
 )
-from models.roles import ROLES
-from models.roles.assessing import COMPARE, Preference
-from models.scripted import ScriptedModel
-from models.settings import Alternative, ModelSettings, Price, RoleModel
-from record.events import Event
-from record.events.running import Limited, Reserved, Resumed, Returned, Started
-from record.events.searching import Decided
-from record.fold.apply import fold
-from record.log import MemoryLog
-from record.nouns.decisions import Action, CallKey, Spending, Usage, Work
-from record.nouns.idea import Idea
+from labwright.models.roles import ROLES
+from labwright.models.roles.assessing import COMPARE, Preference
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import Alternative, ModelSettings, Price, RoleModel
+from labwright.record.events import Event
+from labwright.record.events.running import Limited, Reserved, Resumed, Returned, Started
+from labwright.record.events.searching import Decided
+from labwright.record.fold.apply import fold
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.decisions import Action, CallKey, Spending, Usage, Work
+from labwright.record.nouns.idea import Idea
 from tests.models.examples import INPUTS
 
 PRICED = ModelSettings(name="vllm:m", prices={"vllm:m": Price(input=1.0, output=10.0)},

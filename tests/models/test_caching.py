@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from models import prices, roles
-from models.backend import ModelRequest, Prompt
-from models.naming import locate
-from models.providers import ProviderModel, open_model
-from models.settings import ModelSettings, Price
-from record.nouns.decisions import Usage
+from labwright.models import prices, roles
+from labwright.models.backend import ModelRequest, Prompt
+from labwright.models.naming import locate
+from labwright.models.providers import ProviderModel, open_model
+from labwright.models.settings import ModelSettings, Price
+from labwright.record.nouns.decisions import Usage
 from tests.models.examples import CODE
 from tests.models.json_server import JsonServer
 from tests.models.test_malformed import Count, good

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from models import roles
-from models.backend import Image, ModelRequest, Prompt
-from models.context import CHARS_A_TOKEN, IMAGE_TOKENS, LEAST, OLLAMA_DEFAULT, estimated_tokens, fitted
-from models.errors import ContextTooLong, ModelRefused
-from models.failover import open_backend
-from models.providers import ProviderModel
-from models.settings import ModelSettings
+from labwright.models import roles
+from labwright.models.backend import Image, ModelRequest, Prompt
+from labwright.models.context import CHARS_A_TOKEN, IMAGE_TOKENS, LEAST, OLLAMA_DEFAULT, estimated_tokens, fitted
+from labwright.models.errors import ContextTooLong, ModelRefused
+from labwright.models.failover import open_backend
+from labwright.models.providers import ProviderModel
+from labwright.models.settings import ModelSettings
 from tests.models.examples import CODE
 from tests.models.json_server import JsonServer, called, completion
 from tests.models.openai_server import Exchange, OpenAIServer
@@ -171,7 +171,7 @@ async def test_a_server_that_says_its_length_a_byte_at_a_time_is_not_waited_for(
         while not exchange.script.closing.wait(0.05):
             exchange.wfile.write(b" ")
 
-    monkeypatch.setattr("models.context._asked.__kwdefaults__", {"patience": 0.5})
+    monkeypatch.setattr("labwright.models.context._asked.__kwdefaults__", {"patience": 0.5})
     monkeypatch.setattr(Exchange, "do_GET", slow, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with OpenAIServer([slow]) as server:

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import roles
-from models.cutting import LEEWAY, LENGTHS, WORTH, middle, sentences, written
-from models.render import PROMPTS, render
-from models.roles import ROLES
-from models.roles.assessing import FEEDBACK, FeedbackInputs
-from models.roles.coding import Duty
-from record.ablation import Ablation
-from record.nouns.data import Arm, Level
+from labwright.models import roles
+from labwright.models.cutting import LEEWAY, LENGTHS, WORTH, middle, sentences, written
+from labwright.models.render import PROMPTS, render
+from labwright.models.roles import ROLES
+from labwright.models.roles.assessing import FEEDBACK, FeedbackInputs
+from labwright.models.roles.coding import Duty
+from labwright.record.ablation import Ablation
+from labwright.record.nouns.data import Arm, Level
 from tests.models.examples import ABLATION, CODE, FACTS, IDEA, INPUTS, PARENT, PLAN, WRITE
 
 LONG = "One rule. " * 3000 + "The last rule fixes 128 hidden units."

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from models import roles
-from models.backend import Backend, Image, ModelRequest, Reply
-from models.client import Models
-from models.errors import (
+from labwright.models import roles
+from labwright.models.backend import Backend, Image, ModelRequest, Reply
+from labwright.models.client import Models
+from labwright.models.errors import (
     ImagesRefused,
     ModelConfigError,
     ModelOutputInvalid,
@@ -19,17 +19,17 @@ from models.errors import (
     ModelUnavailable,
     QuotaSpent,
 )
-from models.failover import REST, Failover, open_backend
-from models.roles import ROLES
-from models.roles.coding import Program
-from models.roles.figures import FigureReviews
-from models.roles.judge import JUDGE
-from models.roles.planning import PLAN
-from models.roles.writing import WRITE
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.events.running import Answered
-from record.log import MemoryLog
+from labwright.models.failover import REST, Failover, open_backend
+from labwright.models.roles import ROLES
+from labwright.models.roles.coding import Program
+from labwright.models.roles.figures import FigureReviews
+from labwright.models.roles.judge import JUDGE
+from labwright.models.roles.planning import PLAN
+from labwright.models.roles.writing import WRITE
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.events.running import Answered
+from labwright.record.log import MemoryLog
 from tests.models.examples import CODE, INPUTS, PROGRAM
 from tests.models.openai_server import OpenAIServer, status, tool
 
@@ -179,7 +179,7 @@ def failing(error: Exception, name: str = "first") -> ScriptedModel:
 
 
 def question(*images: Image) -> ModelRequest:
-    from models.render import render
+    from labwright.models.render import render
 
     return ModelRequest(role=roles.CODE, inputs=CODE, prompt=render(roles.CODE, CODE), output_type=Program,
                         images=images)

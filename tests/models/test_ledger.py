@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from models import roles
-from models.backend import Image, ModelRequest, Reply
-from models.client import Models
-from models.errors import ModelOutputInvalid, ModelUnavailable
-from models.ledger import request_sha256
-from models.replay import exchange_of
-from models.roles import ROLES
-from models.roles.coding import Program
-from models.roles.figures import FigureReviews
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings, RoleModel
-from record.events.running import Answered
-from record.log import MemoryLog
-from record.nouns.decisions import CallKey, Usage
-from record.prompts import keep, prompt_of
-from record.reading import RecordError
+from labwright.models import roles
+from labwright.models.backend import Image, ModelRequest, Reply
+from labwright.models.client import Models
+from labwright.models.errors import ModelOutputInvalid, ModelUnavailable
+from labwright.models.ledger import request_sha256
+from labwright.models.replay import exchange_of
+from labwright.models.roles import ROLES
+from labwright.models.roles.coding import Program
+from labwright.models.roles.figures import FigureReviews
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings, RoleModel
+from labwright.record.events.running import Answered
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.decisions import CallKey, Usage
+from labwright.record.prompts import keep, prompt_of
+from labwright.record.reading import RecordError
 from tests.models.examples import CODE, INPUTS, PROGRAM
 
 SETTINGS = ModelSettings()

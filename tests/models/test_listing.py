@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from models.cutting import arrays, claims, drawn, further, table
-from models.render import render
-from models.roles.assessing import FEEDBACK
-from models.roles.figures import FIGURE_REVIEW, ArrayBrief, FigureReviewInputs, Range
-from models.roles.writing import ClaimLine
-from record.nouns.figures import AxesFacts, DrawnFacts
+from labwright.models.cutting import arrays, claims, drawn, further, table
+from labwright.models.render import render
+from labwright.models.roles.assessing import FEEDBACK
+from labwright.models.roles.figures import FIGURE_REVIEW, ArrayBrief, FigureReviewInputs, Range
+from labwright.models.roles.writing import ClaimLine
+from labwright.record.nouns.figures import AxesFacts, DrawnFacts
 from tests.models.examples import INPUTS, MEASUREMENTS
 
 

@@ -10,17 +10,24 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from agent.budget import NoShares
-from models import roles
-from models.backend import Backend, ModelRequest, Prompt, Reply
-from models.budget import Budget, BudgetSettings, most_of_call
-from models.errors import AnswerCut, BudgetSpent, ModelError, ModelOutputInvalid, ModelRefused, ModelUnavailable
-from models.failover import open_backend
-from models.prices import prompt_tokens
-from models.settings import ModelSettings, Price
-from record.events.running import Answered
-from record.log import MemoryLog
-from record.nouns.decisions import CallKey
+from labwright.agent.budget import NoShares
+from labwright.models import roles
+from labwright.models.backend import Backend, ModelRequest, Prompt, Reply
+from labwright.models.budget import Budget, BudgetSettings, most_of_call
+from labwright.models.errors import (
+    AnswerCut,
+    BudgetSpent,
+    ModelError,
+    ModelOutputInvalid,
+    ModelRefused,
+    ModelUnavailable,
+)
+from labwright.models.failover import open_backend
+from labwright.models.prices import prompt_tokens
+from labwright.models.settings import ModelSettings, Price
+from labwright.record.events.running import Answered
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.decisions import CallKey
 from tests.models.examples import CODE
 from tests.models.json_server import JsonServer, called, completion
 

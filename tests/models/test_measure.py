@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from benchmarks.prompts import Call, common, shared
-from record.events.running import Answered
-from record.nouns.decisions import CallKey, Usage
-from record.prompts import PromptRecord
+from labwright.record.events.running import Answered
+from labwright.record.nouns.decisions import CallKey, Usage
+from labwright.record.prompts import PromptRecord
 
 
 def call(system: str, user: str, model: str = "m") -> Call:

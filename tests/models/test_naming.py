@@ -8,14 +8,14 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from models.errors import ModelConfigError
-from models.failover import open_backend
-from models.naming import Address, locate
-from models.roles import FEEDBACK, VISION
-from models.roles.assessing import SUMMARY
-from models.roles.coding import CODE
-from models.roles.writing import WRITE
-from models.settings import ModelSettings
+from labwright.models.errors import ModelConfigError
+from labwright.models.failover import open_backend
+from labwright.models.naming import Address, locate
+from labwright.models.roles import FEEDBACK, VISION
+from labwright.models.roles.assessing import SUMMARY
+from labwright.models.roles.coding import CODE
+from labwright.models.roles.writing import WRITE
+from labwright.models.settings import ModelSettings
 
 pytestmark = pytest.mark.slow
 
@@ -82,8 +82,9 @@ def test_settings_that_are_wrong(wrong: dict[str, object]) -> None:
 
 def test_importing_the_room_loads_no_provider() -> None:
     code = (
-        "import sys, models, models.client, models.failover, models.backend, models.settings, models.errors\n"
-        "import models.scripted, models.naming\n"
+        "import importlib, sys\n"
+        "for name in ('client', 'failover', 'backend', 'settings', 'errors', 'scripted', 'naming'):\n"
+        "    importlib.import_module(f'labwright.models.{name}')\n"
         "print([name for name in ('pydantic_ai', 'openai', 'anthropic', 'torch', 'matplotlib') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

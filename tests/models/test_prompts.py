@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 from pydantic import BaseModel
 
-from models import roles
-from models.cutting import WORTH, fence, middle, oneline, table
-from models.render import PROMPTS, render
-from models.roles import ROLES
-from models.roles.assessing import (
+from labwright.models import roles
+from labwright.models.cutting import WORTH, fence, middle, oneline, table
+from labwright.models.render import PROMPTS, render
+from labwright.models.roles import ROLES
+from labwright.models.roles.assessing import (
     COMPARE,
     FEEDBACK,
     SUMMARY,
@@ -26,19 +26,28 @@ from models.roles.assessing import (
     Selection,
     Statistic,
 )
-from models.roles.coding import CodeInputs, Duty, InFlight, NodeBrief, NodeLine, OmittedNodes
-from models.roles.figures import FIGURES, PLOT, VISION, ArrayBrief, Mention, PlacedFigure, PlotInputs, VisionInputs
-from models.roles.influence import Passage
-from models.roles.judge import MOST_DIMENSIONS, Band, Dimension, Exhibit, Rubric, Scale, ShownPaper
-from models.roles.revising import REFLECT, ReflectInputs
-from models.roles.writing import ClaimLine, Reference, RequiredStatement, SectionInputs
-from record.ablation_results import AblationResult
-from record.edits import File
-from record.nouns.cells import Cell, CellLine
-from record.nouns.data import LeftOut, Measurement, MetricSpec
-from record.nouns.figures import FigureReview
-from record.nouns.nodes import Attempt, BranchStep, NodeKind, StageName, StageSummary
-from record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section
+from labwright.models.roles.coding import CodeInputs, Duty, InFlight, NodeBrief, NodeLine, OmittedNodes
+from labwright.models.roles.figures import (
+    FIGURES,
+    PLOT,
+    VISION,
+    ArrayBrief,
+    Mention,
+    PlacedFigure,
+    PlotInputs,
+    VisionInputs,
+)
+from labwright.models.roles.influence import Passage
+from labwright.models.roles.judge import MOST_DIMENSIONS, Band, Dimension, Exhibit, Rubric, Scale, ShownPaper
+from labwright.models.roles.revising import REFLECT, ReflectInputs
+from labwright.models.roles.writing import ClaimLine, Reference, RequiredStatement, SectionInputs
+from labwright.record.ablation_results import AblationResult
+from labwright.record.edits import File
+from labwright.record.nouns.cells import Cell, CellLine
+from labwright.record.nouns.data import LeftOut, Measurement, MetricSpec
+from labwright.record.nouns.figures import FigureReview
+from labwright.record.nouns.nodes import Attempt, BranchStep, NodeKind, StageName, StageSummary
+from labwright.record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section
 from tests.models import (
     ablation_examples,
     answer_examples,

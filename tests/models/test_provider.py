@@ -16,11 +16,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import BaseModel, Field
 
-from models import roles
-from models.backend import Image, ModelRequest, Prompt
-from models.client import Models
-from models.context import estimated_tokens
-from models.errors import (
+from labwright.models import roles
+from labwright.models.backend import Image, ModelRequest, Prompt
+from labwright.models.client import Models
+from labwright.models.context import estimated_tokens
+from labwright.models.errors import (
     AccessLost,
     AnswerCut,
     ModelConfigError,
@@ -30,15 +30,15 @@ from models.errors import (
     ModelUnavailable,
     QuotaSpent,
 )
-from models.failover import open_backend
-from models.naming import locate
-from models.providers import ProviderModel, open_model
-from models.render import render
-from models.roles.coding import Program
-from models.settings import ModelSettings
-from record.edits import Edit
-from record.log import MemoryLog
-from record.prompts import keep
+from labwright.models.failover import open_backend
+from labwright.models.naming import locate
+from labwright.models.providers import ProviderModel, open_model
+from labwright.models.render import render
+from labwright.models.roles.coding import Program
+from labwright.models.settings import ModelSettings
+from labwright.record.edits import Edit
+from labwright.record.log import MemoryLog
+from labwright.record.prompts import keep
 from tests.models.examples import CODE, PROGRAM
 from tests.models.openai_server import Choose, Exchange, OpenAIServer, Step, content, drop, page, stall, status, tool
 from tests.programs import files

@@ -8,24 +8,24 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from models.backend import Backend, ModelRequest, Prompt
-from models.errors import ModelConfigError, ModelError, ModelOutputInvalid
-from models.failover import open_backend
-from models.prices import usd
-from models.replay import Recorded, ReplayModel, exchange_of, open_replay, written
-from models.roles import ROLES
-from models.roles.assessing import StageReport
-from models.roles.coding import Program
-from models.roles.figures import FigureReviews, FigureScript, PaperFigureReviews, Plots
-from models.roles.planning import AblationPlan
-from models.roles.revising import Reflection
-from models.roles.writing import PaperOutline, Sections
-from models.settings import ModelSettings
-from record.events.running import Answered
-from record.nouns.data import DataPlan
-from record.nouns.decisions import CallKey, Usage
-from record.nouns.nodes import Verdict
-from review.honesty import check
+from labwright.models.backend import Backend, ModelRequest, Prompt
+from labwright.models.errors import ModelConfigError, ModelError, ModelOutputInvalid
+from labwright.models.failover import open_backend
+from labwright.models.prices import usd
+from labwright.models.replay import Recorded, ReplayModel, exchange_of, open_replay, written
+from labwright.models.roles import ROLES
+from labwright.models.roles.assessing import StageReport
+from labwright.models.roles.coding import Program
+from labwright.models.roles.figures import FigureReviews, FigureScript, PaperFigureReviews, Plots
+from labwright.models.roles.planning import AblationPlan
+from labwright.models.roles.revising import Reflection
+from labwright.models.roles.writing import PaperOutline, Sections
+from labwright.models.settings import ModelSettings
+from labwright.record.events.running import Answered
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.decisions import CallKey, Usage
+from labwright.record.nouns.nodes import Verdict
+from labwright.review.honesty import check
 from tests.models.examples import INPUTS, PLAN
 from tests.models.test_backends import BackendContract
 

@@ -7,14 +7,21 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from models import retry
-from models.backend import ModelRequest, Prompt, Reply
-from models.errors import AccessLost, ModelConfigError, ModelRefused, ModelUnavailable, ProviderDown, QuotaSpent
-from models.retry import Retry
-from models.roles.coding import CODE
-from models.settings import ModelSettings
-from record.events.running import Paused, Recovered
-from record.nouns.decisions import CallKey, Usage
+from labwright.models import retry
+from labwright.models.backend import ModelRequest, Prompt, Reply
+from labwright.models.errors import (
+    AccessLost,
+    ModelConfigError,
+    ModelRefused,
+    ModelUnavailable,
+    ProviderDown,
+    QuotaSpent,
+)
+from labwright.models.retry import Retry
+from labwright.models.roles.coding import CODE
+from labwright.models.settings import ModelSettings
+from labwright.record.events.running import Paused, Recovered
+from labwright.record.nouns.decisions import CallKey, Usage
 from tests.models.examples import INPUTS
 
 KEY = CallKey(decision=1, attempt=0, role="code", ordinal=0)

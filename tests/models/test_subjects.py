@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from models.budget import BudgetSettings
-from models.errors import ModelConfigError
-from models.prices import BYTES_A_TOKEN, OVERHEAD
-from models.settings import Price, SubjectSettings
-from models.subjects import SubjectModels, check_subjects
-from record.exchanges import (
+from labwright.models.budget import BudgetSettings
+from labwright.models.errors import ModelConfigError
+from labwright.models.prices import BYTES_A_TOKEN, OVERHEAD
+from labwright.models.settings import Price, SubjectSettings
+from labwright.models.subjects import SubjectModels, check_subjects
+from labwright.record.exchanges import (
     Exchanges,
     SubjectBudgetSpent,
     SubjectDown,
@@ -25,7 +25,7 @@ from record.exchanges import (
     spent_in,
     uses_of,
 )
-from record.nouns.subjects import Message, Question
+from labwright.record.nouns.subjects import Message, Question
 from tests.models.openai_server import Choose, OpenAIServer, Step, content, drop, page, stall, status
 from tests.models.openai_server import Exchange as HttpExchange
 
@@ -278,7 +278,7 @@ async def test_a_subject_that_has_moved_or_asks_for_a_long_rest_is_told_at_once(
 async def test_a_schema_that_our_client_cannot_send_ends_no_run_and_costs_nothing(
     schema: str, served: Callable[..., OpenAIServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("models.subjects.DEEPEST", 10)
+    monkeypatch.setattr("labwright.models.subjects.DEEPEST", 10)
     with served([content("{}")]) as server:
         one = subjects(server, tmp_path)
         with pytest.raises(SubjectRefused, match="this JSON schema cannot be sent to 'small'"):

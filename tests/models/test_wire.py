@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from models import roles
-from models.backend import Backend, Image, ModelRequest, Prompt
-from models.errors import ImagesRefused, ModelConfigError, ModelOutputInvalid, ModelRefused
-from models.failover import open_backend
-from models.roles.assessing import Preference
-from models.roles.revising import Reflection
-from models.settings import ModelSettings
-from record.nouns.papers import Draft, Section
+from labwright.models import roles
+from labwright.models.backend import Backend, Image, ModelRequest, Prompt
+from labwright.models.errors import ImagesRefused, ModelConfigError, ModelOutputInvalid, ModelRefused
+from labwright.models.failover import open_backend
+from labwright.models.roles.assessing import Preference
+from labwright.models.roles.revising import Reflection
+from labwright.models.settings import ModelSettings
+from labwright.record.nouns.papers import Draft, Section
 from tests.models.examples import CODE
 from tests.models.json_server import JsonServer, called, completion
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stages.paper.sources import PaperParts
-from stages.paper.template import load
-from stages.paper.typeset import Assessment, assess
+from labwright.stages.paper.sources import PaperParts
+from labwright.stages.paper.template import load
+from labwright.stages.paper.typeset import Assessment, assess
 from tests.paper import synthetic
 
 

@@ -9,17 +9,26 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from models.roles.writing import Comparison
-from record.claims.clauses import clauses
-from record.claims.differences import Difference, differences
-from record.claims.means import Claim, paper_claims
-from record.claims.printing import printed, setups
-from record.events import Event
-from record.events.running import Started
-from record.events.searching import Decided, Executed, Judged, Prepared, Proposed, Resampled, Settled, Unsealed
-from record.fold.apply import fold
-from record.fold.state import RunState
-from record.nouns.data import (
+from labwright.models.roles.writing import Comparison
+from labwright.record.claims.clauses import clauses
+from labwright.record.claims.differences import Difference, differences
+from labwright.record.claims.means import Claim, paper_claims
+from labwright.record.claims.printing import printed, setups
+from labwright.record.events import Event
+from labwright.record.events.running import Started
+from labwright.record.events.searching import (
+    Decided,
+    Executed,
+    Judged,
+    Prepared,
+    Proposed,
+    Resampled,
+    Settled,
+    Unsealed,
+)
+from labwright.record.fold.apply import fold
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import (
     Arm,
     DataPlan,
     DatasetFacts,
@@ -30,16 +39,16 @@ from record.nouns.data import (
     OverExamples,
     Split,
 )
-from record.nouns.decisions import Expand
-from record.nouns.idea import Idea
-from record.nouns.nodes import Attempt, Failure, NodeKind, StageName
-from record.nouns.papers import Draft, Section
-from review.evidence import Evidence
-from stages.paper.appendix import appendix, supplement
-from stages.paper.citations import read_verified
-from stages.paper.sheets import files, sheets
-from stages.paper.sources import FigureFile, PaperParts
-from stages.paper.tables import tables
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import Attempt, Failure, NodeKind, StageName
+from labwright.record.nouns.papers import Draft, Section
+from labwright.review.evidence import Evidence
+from labwright.stages.paper.appendix import appendix, supplement
+from labwright.stages.paper.citations import read_verified
+from labwright.stages.paper.sheets import files, sheets
+from labwright.stages.paper.sources import FigureFile, PaperParts
+from labwright.stages.paper.tables import tables
 
 LIBRARY = Path(__file__).resolve().parents[2] / "examples" / "library.bib"
 

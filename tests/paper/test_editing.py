@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.roles.revising import Reflection, SectionEdit, TextEdit
-from record.nouns.papers import Draft, Section
-from stages.paper.reflection import edited
+from labwright.models.roles.revising import Reflection, SectionEdit, TextEdit
+from labwright.record.nouns.papers import Draft, Section
+from labwright.stages.paper.reflection import edited
 
 BODY = "The loss is \\result{a.mean}.\nIt is the\nloss again.\n\n\\paperfigure{loss}\n\nSee Figure~\\ref{fig:loss}."
 DRAFT = Draft(title="On losses", abstract="We ask.", captions={"loss": "The loss."},

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from record.nouns.papers import Draft, Section
-from review.evidence import check_draft
-from stages.paper.figure_review import Place, cut, mentions, places, plain
-from stages.paper.sources import FigureFile, PaperParts, sources
-from stages.paper.template import load
-from stages.paper.typeset import assess, build
+from labwright.record.nouns.papers import Draft, Section
+from labwright.review.evidence import check_draft
+from labwright.stages.paper.figure_review import Place, cut, mentions, places, plain
+from labwright.stages.paper.sources import FigureFile, PaperParts, sources
+from labwright.stages.paper.template import load
+from labwright.stages.paper.typeset import assess, build
 from tests.paper import synthetic
 
 needs_tex = pytest.mark.skipif(shutil.which("pdflatex") is None or shutil.which("pdftoppm") is None,

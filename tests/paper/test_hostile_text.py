@@ -13,24 +13,24 @@ from typing import Any, cast
 
 import pytest
 
-from literature.library import parse
-from record.claims.printing import printed, setups
-from record.events import EVENT
-from record.fold.apply import fold
-from record.fold.state import RunState
-from record.nouns.papers import Draft, Section
-from record.typeset import uses
-from review.evidence import Evidence, check_draft
-from review.evidence.pdf import pdf_text
-from stages.paper.appendix import appendix, supplement
-from stages.paper.citations import bibliography
-from stages.paper.latex import recorded
-from stages.paper.registered import page_one
-from stages.paper.sheets import files, sheets
-from stages.paper.sources import PaperParts, sources
-from stages.paper.tables import tables
-from stages.paper.template import load
-from stages.paper.typeset import assess
+from labwright.literature.library import parse
+from labwright.record.claims.printing import printed, setups
+from labwright.record.events import EVENT
+from labwright.record.fold.apply import fold
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.papers import Draft, Section
+from labwright.record.typeset import uses
+from labwright.review.evidence import Evidence, check_draft
+from labwright.review.evidence.pdf import pdf_text
+from labwright.stages.paper.appendix import appendix, supplement
+from labwright.stages.paper.citations import bibliography
+from labwright.stages.paper.latex import recorded
+from labwright.stages.paper.registered import page_one
+from labwright.stages.paper.sheets import files, sheets
+from labwright.stages.paper.sources import PaperParts, sources
+from labwright.stages.paper.tables import tables
+from labwright.stages.paper.template import load
+from labwright.stages.paper.typeset import assess
 from tests.paper import synthetic
 
 HOSTILE = (r"\gdef\rec#1{PWNED}\def\result#1{PWNED}\csname input\endcsname{x}\catcode`\%=12 \input{/etc/hostname}"

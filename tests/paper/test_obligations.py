@@ -11,19 +11,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from record.events.papers import Drafted
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.nouns.figures import FinalFigure
-from record.nouns.hypotheses import Effect, Hypothesis
-from record.nouns.papers import Draft, PaperFinding, Section
-from review.evidence import check_draft
-from stages.paper.material import Material, write_inputs
-from stages.paper.obligations import left_out, owed, with_owed
-from stages.paper.reflection import lighter
-from stages.paper.typeset import assess
-from stages.paper.versions import best_of
-from stages.settings import PaperSettings
+from labwright.record.events.papers import Drafted
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.nouns.figures import FinalFigure
+from labwright.record.nouns.hypotheses import Effect, Hypothesis
+from labwright.record.nouns.papers import Draft, PaperFinding, Section
+from labwright.review.evidence import check_draft
+from labwright.stages.paper.material import Material, write_inputs
+from labwright.stages.paper.obligations import left_out, owed, with_owed
+from labwright.stages.paper.reflection import lighter
+from labwright.stages.paper.typeset import assess
+from labwright.stages.paper.versions import best_of
+from labwright.stages.settings import PaperSettings
 from tests.paper import synthetic
 from tests.record.test_ladder import laddered
 

@@ -8,13 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.offline.writing import outlined
-from models.roles.writing import Decided, OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, WriteInputs
-from record.nouns.figures import FinalFigure
-from record.nouns.papers import Draft, Section
-from stages.paper.findings import lengths, too_thin
-from stages.paper.obligations import left_out, with_owed
-from stages.paper.outline import checked, groups, section_inputs, taken, to_report
+from labwright.models.offline.writing import outlined
+from labwright.models.roles.writing import (
+    Decided,
+    OutlineInputs,
+    PaperOutline,
+    PlannedAbstract,
+    PlannedSection,
+    WriteInputs,
+)
+from labwright.record.nouns.figures import FinalFigure
+from labwright.record.nouns.papers import Draft, Section
+from labwright.stages.paper.findings import lengths, too_thin
+from labwright.stages.paper.obligations import left_out, with_owed
+from labwright.stages.paper.outline import checked, groups, section_inputs, taken, to_report
 from tests.models.offline.inputs import Verdict, write_inputs
 from tests.paper.synthetic import DRAFT
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from record.nouns.papers import Section
-from review.evidence import check_pdf, tex
-from review.evidence.pdf import pdf_text
-from stages.paper.appendix import appendix
-from stages.paper.sources import sources
-from stages.paper.template import TemplateError, load
-from stages.paper.typeset import assess, build
+from labwright.record.nouns.papers import Section
+from labwright.review.evidence import check_pdf, tex
+from labwright.review.evidence.pdf import pdf_text
+from labwright.stages.paper.appendix import appendix
+from labwright.stages.paper.sources import sources
+from labwright.stages.paper.template import TemplateError, load
+from labwright.stages.paper.typeset import assess, build
 from tests.paper import synthetic
 from tests.paper.conftest import Printed
 from tests.paper.test_pieces import eventful

@@ -10,29 +10,29 @@ from pathlib import Path
 
 import pytest
 
-from inspector.tree import tree_of
-from literature import LibraryError
-from literature.library import parse
-from record.claims.differences import Difference
-from record.claims.means import Claim
-from record.events.running import Limited
-from record.events.searching import Compared, Decided, Executed, Judged
-from record.fold.apply import fold
-from record.fold.facts import RoleUsage
-from record.fold.state import RunState
-from record.nouns.decisions import Compare, Expand
-from record.nouns.nodes import Attempt, Failure
-from record.nouns.papers import PaperFinding
-from review.evidence import numbers
-from stages.paper.appendix import MOST, appendix, supplement
-from stages.paper.citations import bibliography, read_verified, reference
-from stages.paper.findings import of_chktex, of_log, section_at
-from stages.paper.latex import Characters, escape, recorded
-from stages.paper.sheets import Sheet, files, sheets
-from stages.paper.tables import CONSTANT, tables
-from stages.paper.template import load
-from stages.paper.typeset import Assessment
-from stages.paper.versions import reasons_against
+from labwright.inspector.tree import tree_of
+from labwright.literature import LibraryError
+from labwright.literature.library import parse
+from labwright.record.claims.differences import Difference
+from labwright.record.claims.means import Claim
+from labwright.record.events.running import Limited
+from labwright.record.events.searching import Compared, Decided, Executed, Judged
+from labwright.record.fold.apply import fold
+from labwright.record.fold.facts import RoleUsage
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.decisions import Compare, Expand
+from labwright.record.nouns.nodes import Attempt, Failure
+from labwright.record.nouns.papers import PaperFinding
+from labwright.review.evidence import numbers
+from labwright.stages.paper.appendix import MOST, appendix, supplement
+from labwright.stages.paper.citations import bibliography, read_verified, reference
+from labwright.stages.paper.findings import of_chktex, of_log, section_at
+from labwright.stages.paper.latex import Characters, escape, recorded
+from labwright.stages.paper.sheets import Sheet, files, sheets
+from labwright.stages.paper.tables import CONSTANT, tables
+from labwright.stages.paper.template import load
+from labwright.stages.paper.typeset import Assessment
+from labwright.stages.paper.versions import reasons_against
 from tests.paper import synthetic
 
 STATE = synthetic.state()

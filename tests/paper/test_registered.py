@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from record.claims.clauses import clauses
-from record.claims.decisions import decisions
-from record.fold.state import RunState
-from review.evidence import check_pdf
-from stages.paper.registered import UNREAD, in_full, page_one, table_of
-from stages.paper.template import load
-from stages.paper.typeset import assess
+from labwright.record.claims.clauses import clauses
+from labwright.record.claims.decisions import decisions
+from labwright.record.fold.state import RunState
+from labwright.review.evidence import check_pdf
+from labwright.stages.paper.registered import UNREAD, in_full, page_one, table_of
+from labwright.stages.paper.template import load
+from labwright.stages.paper.typeset import assess
 from tests.claimed import claimed
 from tests.paper import synthetic
 

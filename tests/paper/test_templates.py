@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import main
-from record.printed import value_of
-from review.evidence import tex
-from review.evidence.pdf import pdf_text
-from stages.paper.latex import aligned
-from stages.paper.sample import try_out
-from stages.paper.sources import PaperParts
-from stages.paper.template import Template, TemplateError, keep, kept, load, located, names
-from stages.paper.typeset import assess, build
+from labwright.agent.cli import main
+from labwright.record.printed import value_of
+from labwright.review.evidence import tex
+from labwright.review.evidence.pdf import pdf_text
+from labwright.stages.paper.latex import aligned
+from labwright.stages.paper.sample import try_out
+from labwright.stages.paper.sources import PaperParts
+from labwright.stages.paper.template import Template, TemplateError, keep, kept, load, located, names
+from labwright.stages.paper.typeset import assess, build
 from tests.paper import synthetic, venue
 from tests.paper.conftest import Printed
 

@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from record.nouns.papers import Draft, Section
-from stages.paper.sources import FigureFile, PaperParts, Table
+from labwright.record.nouns.papers import Draft, Section
+from labwright.stages.paper.sources import FigureFile, PaperParts, Table
 from tests.paper import synthetic
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "templates.md"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from record.ablation import Ablation, alike
+from labwright.record.ablation import Ablation, alike
 
 
 def ablation(name: str = "without-warm-up", part: str = "the warm-up", action: str = "remove", **more: Any) -> Ablation:

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from record.branching import copy_run
-from record.cells import all_cells, cells_of, counts_of, totals_of
-from record.events.searching import CellExecuted, Decided, Executed, Judged
-from record.fold.apply import fold
-from record.folder import RunFolder, sha256
-from record.manifest import manifest
-from record.nouns.cells import Cell, CellLine, place_of
-from record.nouns.decisions import Expand
-from record.nouns.nodes import Attempt
-from record.reading import RecordError
+from labwright.record.branching import copy_run
+from labwright.record.cells import all_cells, cells_of, counts_of, totals_of
+from labwright.record.events.searching import CellExecuted, Decided, Executed, Judged
+from labwright.record.fold.apply import fold
+from labwright.record.folder import RunFolder, sha256
+from labwright.record.manifest import manifest
+from labwright.record.nouns.cells import Cell, CellLine, place_of
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.nodes import Attempt
+from labwright.record.reading import RecordError
 from tests.inspector.celled import cell, celled, line, owe, ran
 from tests.inspector.story import Story, told
 

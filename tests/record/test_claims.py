@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from record.claims.differences import differences
-from record.claims.means import (
+from labwright.record.claims.differences import differences
+from labwright.record.claims.means import (
     Claim,
     claims_on_test,
     ignores_seed,
@@ -20,12 +20,12 @@ from record.claims.means import (
     same_values,
     validation_claims,
 )
-from record.claims.printing import printed, setups
-from record.events.searching import Decided, Executed, Judged, Settled, Unsealed
-from record.log import MemoryLog
-from record.nouns.data import Measurement
-from record.nouns.decisions import Expand
-from record.nouns.nodes import Attempt
+from labwright.record.claims.printing import printed, setups
+from labwright.record.events.searching import Decided, Executed, Judged, Settled, Unsealed
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.nodes import Attempt
 from tests.search.worlds import new_log
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from record.claims.clauses import clauses
-from record.claims.decisions import decide
-from record.events.running import Started
-from record.events.searching import Prepared
-from record.fold.apply import fold
-from record.nouns.data import DatasetFacts
-from record.nouns.hypotheses import Effect, Hypothesis
-from record.nouns.idea import Idea
-from record.typeset import Use, as_read, parse, render
+from labwright.record.claims.clauses import clauses
+from labwright.record.claims.decisions import decide
+from labwright.record.events.running import Started
+from labwright.record.events.searching import Prepared
+from labwright.record.fold.apply import fold
+from labwright.record.nouns.data import DatasetFacts
+from labwright.record.nouns.hypotheses import Effect, Hypothesis
+from labwright.record.nouns.idea import Idea
+from labwright.record.typeset import Use, as_read, parse, render
 from tests.record.test_decisions import DIFFERENCE, runs_of, without
 from tests.record.test_estimands import hypothesis, plan
 

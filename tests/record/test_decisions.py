@@ -10,12 +10,12 @@ import pytest
 from scipy import stats as scipy_stats
 
 from benchmarks.boundaries import Case, simulated
-from record.claims.decisions import Run, decide, holm_levels, levels_together, n_planned, run_of, verdict_of
-from record.claims.means import LEVEL
-from record.estimands import Place
-from record.nouns.data import DataPlan, Measurement, OverExamples
-from record.nouns.hypotheses import Decision, Effect, PartDecided, Rival, Unit
-from record.nouns.nodes import Attempt, Node
+from labwright.record.claims.decisions import Run, decide, holm_levels, levels_together, n_planned, run_of, verdict_of
+from labwright.record.claims.means import LEVEL
+from labwright.record.estimands import Place
+from labwright.record.nouns.data import DataPlan, Measurement, OverExamples
+from labwright.record.nouns.hypotheses import Decision, Effect, PartDecided, Rival, Unit
+from labwright.record.nouns.nodes import Attempt, Node
 from tests.record.test_estimands import hypothesis, plan
 
 stats: Any = scipy_stats

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from benchmarks.statistics import false_alarms
-from record.claims.differences import Difference, differences
-from record.claims.means import LEVEL, POWER, Claim, claims_on_test, detectable, holm, p_value
-from record.claims.printing import printed
-from record.events.searching import Resampled
-from record.log import MemoryLog
-from record.nouns.data import Arm, DatasetUse, OverExamples
+from labwright.record.claims.differences import Difference, differences
+from labwright.record.claims.means import LEVEL, POWER, Claim, claims_on_test, detectable, holm, p_value
+from labwright.record.claims.printing import printed
+from labwright.record.events.searching import Resampled
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.data import Arm, DatasetUse, OverExamples
 from tests.claimed import claimed
 from tests.record.test_claims import recorded
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.offline.edits import changes_between, edits_between
-from record.edits import Edit, File, applied, changed
-from record.source import FILE_BYTES, SourceError
+from labwright.models.offline.edits import changes_between, edits_between
+from labwright.record.edits import Edit, File, applied, changed
+from labwright.record.source import FILE_BYTES, SourceError
 
 LINES = st.lists(st.sampled_from(["a = 1\n", "b = 2\n", "\n", "    a = 1\n", "c", "é\r\n"]), max_size=14).map("".join)
 TREES = st.dictionaries(st.sampled_from(["experiment.py", "common.py", "arms/a.py", "plots.py"]), LINES, max_size=4)

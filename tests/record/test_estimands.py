@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from record.estimands import (
+from labwright.record.estimands import (
     EstimandError,
     Gap,
     Place,
@@ -20,8 +20,8 @@ from record.estimands import (
     places_of,
     registered,
 )
-from record.nouns.data import Arm, DataPlan, DatasetUse, LeftOut, Level, MetricSpec
-from record.nouns.hypotheses import Effect, Hypothesis, Rival
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, LeftOut, Level, MetricSpec
+from labwright.record.nouns.hypotheses import Effect, Hypothesis, Rival
 
 EXCESS = "mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1, a0.3])"
 VALUES = {("adam", "a0"): 0.86, ("adam", "a0.1"): 0.80, ("adam", "a0.3"): 0.70, ("sgd", "a0"): 0.85,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from record.expected import ExpectedError, check_baseline, parse_expected
-from record.nouns.repository import Expected
+from labwright.record.expected import ExpectedError, check_baseline, parse_expected
+from labwright.record.nouns.repository import Expected
 
 
 @pytest.mark.parametrize(("text", "value", "tolerance"), [

@@ -13,21 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from record import keeping
-from record.claims.means import ablations, replicates_of, winner
-from record.events import papers
-from record.events.running import Collected, Started
-from record.events.searching import CellsOwed, Decided, Executed, Judged, Proposed, Settled
-from record.fold.apply import apply
-from record.fold.state import RunState
-from record.folder import RunFolder, write_source
-from record.keeping import collect, collected_in, may_go
-from record.log import EventLog
-from record.nouns.cells import Cell, CellLine
-from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
-from record.nouns.decisions import Expand, Seen, Work
-from record.nouns.idea import Idea
-from record.nouns.nodes import STAGES, Attempt, CellRun, Failure, Node, NodeKind
+from labwright.record import keeping
+from labwright.record.claims.means import ablations, replicates_of, winner
+from labwright.record.events import papers
+from labwright.record.events.running import Collected, Started
+from labwright.record.events.searching import CellsOwed, Decided, Executed, Judged, Proposed, Settled
+from labwright.record.fold.apply import apply
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, write_source
+from labwright.record.keeping import collect, collected_in, may_go
+from labwright.record.log import EventLog
+from labwright.record.nouns.cells import Cell, CellLine
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
+from labwright.record.nouns.decisions import Expand, Seen, Work
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import STAGES, Attempt, CellRun, Failure, Node, NodeKind
 
 Named = dict[str, frozenset[str]]
 IDEA = Idea.model_validate({"Name": "x", "Title": "X", "Experiments": "e"})

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from record.claims.means import paper_claims
-from record.events import Event
-from record.events.searching import CellExecuted, CellsOwed, Decided, Executed, Judged, Proposed, Unsealed
-from record.fold.apply import fold
-from record.fold.state import RunState
-from record.ladder import (
+from labwright.record.claims.means import paper_claims
+from labwright.record.events import Event
+from labwright.record.events.searching import CellExecuted, CellsOwed, Decided, Executed, Judged, Proposed, Unsealed
+from labwright.record.fold.apply import fold
+from labwright.record.fold.state import RunState
+from labwright.record.ladder import (
     RUNGS,
     TRIVIAL,
     TUNED,
@@ -22,18 +22,18 @@ from record.ladder import (
     ladder_space,
     reference_claims,
 )
-from record.nouns.data import DatasetFacts, Measurement, Split
-from record.nouns.decisions import Expand
-from record.nouns.nodes import Attempt, CellRun, node_id
-from record.nouns.tuning import Hyperparameter, Trial, Tuning
-from record.printed import value_of
-from record.typeset import uses
-from review.evidence import check_draft
-from search.ladder import drawn, rung
-from search.tree import View
-from stages.paper.material import claims_of
-from stages.paper.obligations import left_out, of_rungs, with_owed
-from stages.paper.tables import tables
+from labwright.record.nouns.data import DatasetFacts, Measurement, Split
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.nodes import Attempt, CellRun, node_id
+from labwright.record.nouns.tuning import Hyperparameter, Trial, Tuning
+from labwright.record.printed import value_of
+from labwright.record.typeset import uses
+from labwright.review.evidence import check_draft
+from labwright.search.ladder import drawn, rung
+from labwright.search.tree import View
+from labwright.stages.paper.material import claims_of
+from labwright.stages.paper.obligations import left_out, of_rungs, with_owed
+from labwright.stages.paper.tables import tables
 from tests.paper.synthetic import DRAFT, PLAN, events, evidence, state
 
 METRIC = PLAN.primary.name

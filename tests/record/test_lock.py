@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from record import lock
-from record.lock import RunLockedError, hold, holder, is_unused
+from labwright.record import lock
+from labwright.record.lock import RunLockedError, hold, holder, is_unused
 
 SPAWN = multiprocessing.get_context("spawn")
-SINGLE = ("import sys, time; from pathlib import Path; from record.lock import hold\n"
+SINGLE = ("import sys, time; from pathlib import Path; from labwright.record.lock import hold\n"
           "with hold(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(60)")
 
 

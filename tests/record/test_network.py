@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from record.events.running import Commanded
-from record.lock import RunLockedError, hold, holder
-from record.log import EventLog, open_log
-from record.network import on_network
-from record.reading import RecordError, is_run, read_state
+from labwright.record.events.running import Commanded
+from labwright.record.lock import RunLockedError, hold, holder
+from labwright.record.log import EventLog, open_log
+from labwright.record.network import on_network
+from labwright.record.reading import RecordError, is_run, read_state
 
 MOUNTS = """/dev/vda / ext4 rw 0 0
 server:/home /home nfs4 rw 0 0

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from record.printed import PrintedValue, clause, name, setting
-from record.typeset import Use, as_read, key_of, parse, render, uses
+from labwright.record.printed import PrintedValue, clause, name, setting
+from labwright.record.typeset import Use, as_read, key_of, parse, render, uses
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = (

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from record.nouns.prior import PriorPaper, PriorUse, UseKind, alike, named_in, rows_of
-from record.nouns.protocol import value_at
+from labwright.record.nouns.prior import PriorPaper, PriorUse, UseKind, alike, named_in, rows_of
+from labwright.record.nouns.protocol import value_at
 from tests.models.examples import PLAN
 
 

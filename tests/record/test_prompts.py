@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from record import prompts
-from record.events.running import Answered
-from record.nouns.decisions import CallKey, Usage
-from record.prompts import PromptLookup, PromptRecord, keep, prompt_of
-from record.reading import RecordError
+from labwright.record import prompts
+from labwright.record.events.running import Answered
+from labwright.record.nouns.decisions import CallKey, Usage
+from labwright.record.prompts import PromptLookup, PromptRecord, keep, prompt_of
+from labwright.record.reading import RecordError
 
 TEXT = json.dumps({"asked": "m at temperature 0.5", "role": "code", "system": "You write code.", "user": "Wröte?\n",
                    "images": ["ab" * 32], "schema": {"title": "Program", "type": "object"}}, ensure_ascii=False)

@@ -18,20 +18,20 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from record import control
-from record.events import EVENT
-from record.events.running import Commanded, Ended
-from record.events.searching import Proposed, WorkDone
-from record.fold.apply import fold
-from record.folder import RunFolder, draft_of, read_source, seal, sha256, write_file, write_source
-from record.lock import RunLockedError, hold, holder
-from record.log import EventLog, MemoryLog
-from record.nouns.data import Measurement, arm_of, level_of
-from record.nouns.figures import FigureFacts
-from record.nouns.frozen import Scalar
-from record.nouns.idea import Idea
-from record.reading import RecordError, read_events, read_state
-from record.syntax import constants_of
+from labwright.record import control
+from labwright.record.events import EVENT
+from labwright.record.events.running import Commanded, Ended
+from labwright.record.events.searching import Proposed, WorkDone
+from labwright.record.fold.apply import fold
+from labwright.record.folder import RunFolder, draft_of, read_source, seal, sha256, write_file, write_source
+from labwright.record.lock import RunLockedError, hold, holder
+from labwright.record.log import EventLog, MemoryLog
+from labwright.record.nouns.data import Measurement, arm_of, level_of
+from labwright.record.nouns.figures import FigureFacts
+from labwright.record.nouns.frozen import Scalar
+from labwright.record.nouns.idea import Idea
+from labwright.record.reading import RecordError, read_events, read_state
+from labwright.record.syntax import constants_of
 from tests.search.worlds import World, new_log, search, settings
 
 
@@ -68,7 +68,7 @@ def test_events_survive_json_unchanged() -> None:
 def test_a_killed_writer_loses_nothing_that_append_returned_for(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
-        "from record.log import EventLog; from record.events.running import Commanded\n"
+        "from labwright.record.log import EventLog; from labwright.record.events.running import Commanded\n"
         "log = EventLog(Path(sys.argv[1]))\n"
         "k = 0\n"
         "while True:\n"
@@ -232,7 +232,7 @@ def test_an_ended_run_is_taken_up_again() -> None:
     log.append(Commanded(verb="stop"))
     log.append(Ended(exit_code=130, reason="stopped"))
     assert log.state.stopping and log.state.ended is not None
-    from record.events.running import Resumed
+    from labwright.record.events.running import Resumed
 
     log.append(Resumed())
     assert not log.state.stopping and log.state.ended is None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from record.claims.decisions import decide, measured_of
-from record.nouns.hypotheses import Rival
+from labwright.record.claims.decisions import decide, measured_of
+from labwright.record.nouns.hypotheses import Rival
 from tests.record.test_decisions import DIFFERENCE, runs_of
 from tests.record.test_estimands import hypothesis, plan
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from record.claims.means import interval, p_value
-from record.rounding import differ, minus
+from labwright.record.claims.means import interval, p_value
+from labwright.record.rounding import differ, minus
 
 TENTHS = 0.1 + 0.2
 """Not 0.3, by one bit."""

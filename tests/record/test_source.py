@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from record.folder import read_source, sha256_of_files, write_source
-from record.source import (
+from labwright.record.folder import read_source, sha256_of_files, write_source
+from labwright.record.source import (
     FILE_BYTES,
     MOST,
     TREE_BYTES,

@@ -10,16 +10,16 @@ from typing import Literal
 
 import pytest
 
-from record import control
-from record.control import AT_ONCE, BYTES, LONGEST, Look, look, refused, send
-from record.events import Event
-from record.events.running import Commanded, Resumed, Unheeded
-from record.events.searching import Judged
-from record.fold.apply import fold
-from record.fold.state import RunState
-from record.folder import RunFolder, write_file
-from record.nouns.nodes import Failure, StageName
-from search.tree import unmarked
+from labwright.record import control
+from labwright.record.control import AT_ONCE, BYTES, LONGEST, Look, look, refused, send
+from labwright.record.events import Event
+from labwright.record.events.running import Commanded, Resumed, Unheeded
+from labwright.record.events.searching import Judged
+from labwright.record.fold.apply import fold
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, write_file
+from labwright.record.nouns.nodes import Failure, StageName
+from labwright.search.tree import unmarked
 from tests.inspector.story import Story, ended, told
 
 

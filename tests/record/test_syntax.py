@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 import pytest
 
-from record import syntax
+from labwright.record import syntax
 
 SOURCE = "\n".join(
     f"def f{k}(a, b):\n    return [a[{k}] + g(b=a, c=(b, {{1: a}})) for a in b if a]" for k in range(300))

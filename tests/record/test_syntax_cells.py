@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from record.syntax import reads_of
+from labwright.record.syntax import reads_of
 
 
 @pytest.mark.parametrize(("source", "expected"), [

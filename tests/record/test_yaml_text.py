@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from record.yaml_text import load_yaml
+from labwright.record.yaml_text import load_yaml
 
 
 @pytest.mark.parametrize("text", ["a: 1\nb: 2\na: 3\n", "a: {x: 1, x: 2}", "- {a: 1, 'a': 2}", "1: a\n1: b\n"])

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from record.nouns.papers import Draft, Section
-from record.printed import interval, name, setting, spread, value_of
-from record.typeset import ClaimKey, Use, as_read, filled, parse, render, uses
-from review.evidence import Evidence, check_draft
-from review.evidence.scan import scan
-from stages.paper.latex import recorded
+from labwright.record.nouns.papers import Draft, Section
+from labwright.record.printed import interval, name, setting, spread, value_of
+from labwright.record.typeset import ClaimKey, Use, as_read, filled, parse, render, uses
+from labwright.review.evidence import Evidence, check_draft
+from labwright.review.evidence.scan import scan
+from labwright.stages.paper.latex import recorded
 from tests.paper import synthetic
 
 EVIDENCE = synthetic.evidence(synthetic.state())

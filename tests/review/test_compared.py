@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from record.nouns.papers import Draft, Section
-from review.evidence import check_draft, scan, unbound
+from labwright.record.nouns.papers import Draft, Section
+from labwright.review.evidence import check_draft, scan, unbound
 from tests.paper import synthetic
 
 KEY = "diff/digits/log_loss/method@noise20~baseline@noise20"

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from record.nouns.data import MetricSpec
-from record.nouns.figures import AxesFacts, DrawnFacts, Figure, FigureFacts, OverlapFacts
-from review.figures import SEVERITIES, About, Kind, lint, lint_all, refusing, remarks
-from review.figures.colours import ciede2000, difference, lab
-from review.figures.findings import lacks_unit
-from review.figures.pixels import read_picture, same_picture
+from labwright.record.nouns.data import MetricSpec
+from labwright.record.nouns.figures import AxesFacts, DrawnFacts, Figure, FigureFacts, OverlapFacts
+from labwright.review.figures import SEVERITIES, About, Kind, lint, lint_all, refusing, remarks
+from labwright.review.figures.colours import ciede2000, difference, lab
+from labwright.review.figures.findings import lacks_unit
+from labwright.review.figures.pixels import read_picture, same_picture
 
 LINE = DrawnFacts(kind="line", label="plain", points=30, low=0.2, high=1.0, mean=0.4, first=1.0, last=0.2,
                   colour="#0072b2", line="-")

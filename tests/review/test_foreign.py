@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.cli import main
-from review.foreign import ForeignAudit, ResultsError, audit_paper
-from review.foreign.results import MOST_BYTES, read_results
+from labwright.agent.cli import main
+from labwright.review.foreign import ForeignAudit, ResultsError, audit_paper
+from labwright.review.foreign.results import MOST_BYTES, read_results
 from tests.review.test_judge import BODY, pdf
 
 RUNS = {"net": [0.912, 0.908, 0.931], "tree": [0.847, 0.853, 0.844]}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from record.nouns.papers import AuditFacts
-from review.foreign import audit_facts
-from review.foreign.settled import claimed_settings
+from labwright.record.nouns.papers import AuditFacts
+from labwright.review.foreign import audit_facts
+from labwright.review.foreign.settled import claimed_settings
 
 FILLER = "We compare two rules on points that a generator draws. " * 8
 RUN = '''import json

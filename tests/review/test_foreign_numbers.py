@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from review.foreign.matching import LIKELY, agrees, chance_of, matches
-from review.foreign.printed import Printed, numbers_of
+from labwright.review.foreign.matching import LIKELY, agrees, chance_of, matches
+from labwright.review.foreign.printed import Printed, numbers_of
 
 
 def one(text: str) -> Printed:

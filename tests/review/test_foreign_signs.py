@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from review.foreign import ForeignAudit, audit_paper
-from review.foreign.results import read_results
-from review.foreign.scripts import read_scripts
-from review.foreign.signs.handed import of_evaluations
-from review.foreign.signs.in_records import of_records
+from labwright.review.foreign import ForeignAudit, audit_paper
+from labwright.review.foreign.results import read_results
+from labwright.review.foreign.scripts import read_scripts
+from labwright.review.foreign.signs.handed import of_evaluations
+from labwright.review.foreign.signs.in_records import of_records
 
 FILLER = "We compare three rules on points that a generator draws. " * 8
 HEAD = "import numpy as np\nimport math\nrng = np.random.default_rng(0)\n"

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.hostile import tuned
-from evals.hostile.paper import BODY, Attack
-from evals.injection import outcome
-from review.judge import guarded, read_paper
-from review.judge.guards import ENCODED, REMOVED, neutral
-from review.judge.guards.ink import Page, Word, read_words, shows, text_of
-from review.judge.guards.markup import without_hidden
-from review.judge.guards.orders import orders
-from review.judge.quotes import stands_in
+from labwright.evals.hostile import tuned
+from labwright.evals.hostile.paper import BODY, Attack
+from labwright.evals.injection import outcome
+from labwright.review.judge import guarded, read_paper
+from labwright.review.judge.guards import ENCODED, REMOVED, neutral
+from labwright.review.judge.guards.ink import Page, Word, read_words, shows, text_of
+from labwright.review.judge.guards.markup import without_hidden
+from labwright.review.judge.guards.orders import orders
+from labwright.review.judge.quotes import stands_in
 
 NEEDS_TEX = pytest.mark.skipif(
     shutil.which("pdflatex") is None or shutil.which("pdftoppm") is None, reason="needs TeX and poppler")
@@ -184,7 +184,7 @@ def test_an_order_is_found_whether_it_is_set_in_columns_or_in_rows() -> None:
 @pytest.mark.slow
 @NEEDS_TEX
 async def test_an_honest_pdf_loses_nothing(tmp_path: Path) -> None:
-    from evals.hostile.paper import written
+    from labwright.evals.hostile.paper import written
 
     table = (r"\begin{tabular}{lr}\colorbox{blue}{\textcolor{white}{Heading}} & \textcolor{yellow}{Score}\\"
              r"arm & \phantom{0}1.5\end{tabular}\footnote{Small print, $x_i^2$.}")

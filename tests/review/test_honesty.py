@@ -6,12 +6,12 @@ import pytest
 
 from benchmarks.honesty import PLAN, report
 from benchmarks.planted import SETS, programs
-from record.nouns.data import DatasetFacts, Grade, Measurement, MetricSpec, Split
-from record.nouns.nodes import Finding
-from review.honesty import check
-from review.honesty.probe import labels_probe, seed_probe
-from review.honesty.unseen import OF_CLASSES, OF_NUMBERS
-from sandbox.metrics import METRICS
+from labwright.record.nouns.data import DatasetFacts, Grade, Measurement, MetricSpec, Split
+from labwright.record.nouns.nodes import Finding
+from labwright.review.honesty import check
+from labwright.review.honesty.probe import labels_probe, seed_probe
+from labwright.review.honesty.unseen import OF_CLASSES, OF_NUMBERS
+from labwright.sandbox.metrics import METRICS
 from tests.models.offline import inputs
 from tests.models.offline.test_programs import every_program
 from tests.stages import small_study

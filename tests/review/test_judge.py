@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from models.cutting import mark
-from models.roles.judge import Exhibit, JudgeInputs, Rubric, answer_type
-from record.nouns.papers import AuditFacts, Judgement
-from review.judge import PaperError, RubricError, judgement, question, read_paper, read_rubric
-from review.judge.quotes import stands_in
-from review.judge.reader import Paper
-from review.judge.rubric import sha256_of
-from review.judge.sections import LEAST, PaperSection, allotted, excerpt, of_headings, of_pdf
+from labwright.models.cutting import mark
+from labwright.models.roles.judge import Exhibit, JudgeInputs, Rubric, answer_type
+from labwright.record.nouns.papers import AuditFacts, Judgement
+from labwright.review.judge import PaperError, RubricError, judgement, question, read_paper, read_rubric
+from labwright.review.judge.quotes import stands_in
+from labwright.review.judge.reader import Paper
+from labwright.review.judge.rubric import sha256_of
+from labwright.review.judge.sections import LEAST, PaperSection, allotted, excerpt, of_headings, of_pdf
 from tests.models.examples import INPUTS
 
 RUBRIC = read_rubric()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from review.foreign.scripts import read_scripts
-from review.foreign.signs.altered import altered
-from review.foreign.signs.made_up import made_up
+from labwright.review.foreign.scripts import read_scripts
+from labwright.review.foreign.signs.altered import altered
+from labwright.review.foreign.signs.made_up import made_up
 
 HEAD = """import json, random
 import numpy as np

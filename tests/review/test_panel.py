@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from models.backend import ModelRequest
-from models.client import Models
-from models.errors import ImagesRefused, ModelUnavailable
-from models.naming import alike, family
-from models.roles.judge import answer_type
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.log import MemoryLog
-from record.nouns.papers import Judgement, spreads
-from review.judge import (
+from labwright.models.backend import ModelRequest
+from labwright.models.client import Models
+from labwright.models.errors import ImagesRefused, ModelUnavailable
+from labwright.models.naming import alike, family
+from labwright.models.roles.judge import answer_type
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.papers import Judgement, spreads
+from labwright.review.judge import (
     Case,
     Guarded,
     Member,
@@ -36,9 +36,9 @@ from review.judge import (
     read_rubric,
     rubric_called,
 )
-from review.judge.exhibits import exhibit_lines
-from review.judge.rubric import RUBRICS
-from review.judge.sections import PaperSection
+from labwright.review.judge.exhibits import exhibit_lines
+from labwright.review.judge.rubric import RUBRICS
+from labwright.review.judge.sections import PaperSection
 from tests.review.test_judge import BODY, FIGURES, QUOTE, given_answer, pdf
 
 pytestmark = pytest.mark.slow

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from review.foreign.logs import Log, LogLine, read_log, read_logs
-from review.foreign.provenance import Provenance, provenance_lines, reconstruct
-from review.foreign.scripts import read_scripts
+from labwright.review.foreign.logs import Log, LogLine, read_log, read_logs
+from labwright.review.foreign.provenance import Provenance, provenance_lines, reconstruct
+from labwright.review.foreign.scripts import read_scripts
 
 RUN = '''
 import json, logging

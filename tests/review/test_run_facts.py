@@ -9,18 +9,18 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.honesty import PLAN
-from record.nouns.cells import Cell, Training
-from record.nouns.code_reading import CodeDoubt
-from record.nouns.data import Measurement, MetricSpec
-from record.nouns.nodes import Finding
-from review.honesty.bare import bare, numbered_lines, standing
-from review.honesty.name_probe import arms_probe, exchanged
-from review.honesty.probe import without_labels
-from review.honesty.row_probe import rows_probe
-from review.honesty.run_facts import Ran, frozen_seed, of_run
-from review.honesty.weighing import weighed
-from sandbox.job import Logged
-from sandbox.scoring import Predictions
+from labwright.record.nouns.cells import Cell, Training
+from labwright.record.nouns.code_reading import CodeDoubt
+from labwright.record.nouns.data import Measurement, MetricSpec
+from labwright.record.nouns.nodes import Finding
+from labwright.review.honesty.bare import bare, numbered_lines, standing
+from labwright.review.honesty.name_probe import arms_probe, exchanged
+from labwright.review.honesty.probe import without_labels
+from labwright.review.honesty.row_probe import rows_probe
+from labwright.review.honesty.run_facts import Ran, frozen_seed, of_run
+from labwright.review.honesty.weighing import weighed
+from labwright.sandbox.job import Logged
+from labwright.sandbox.scoring import Predictions
 
 RNG = np.random.default_rng(3)
 SOFT = RNG.random((40, 3))

@@ -7,27 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from review.foreign.logs import Log, read_log
-from review.foreign.passages import passages_of
-from review.foreign.provenance import reconstruct
-from review.foreign.results import read_results
-from review.foreign.scripts import read_scripts
-from review.foreign.signs import CIRCUMSTANTIAL, FINDING, Sign, score
-from review.foreign.signs.altered import altered
-from review.foreign.signs.counts import of_counts
-from review.foreign.signs.direction import of_directions
-from review.foreign.signs.evidence import Evidence
-from review.foreign.signs.in_claims import of_claims, sentences_of
-from review.foreign.signs.in_files import of_files
-from review.foreign.signs.in_logs import of_logs
-from review.foreign.signs.in_repeats import of_repeats
-from review.foreign.signs.in_tables import of_tables
-from review.foreign.signs.made_up import made_up
-from review.foreign.signs.settings import of_settings
-from review.foreign.signs.sign import NOTE
-from review.foreign.signs.words import of_words
-from review.judge.reader import Paper
-from review.judge.sections import PaperSection
+from labwright.review.foreign.logs import Log, read_log
+from labwright.review.foreign.passages import passages_of
+from labwright.review.foreign.provenance import reconstruct
+from labwright.review.foreign.results import read_results
+from labwright.review.foreign.scripts import read_scripts
+from labwright.review.foreign.signs import CIRCUMSTANTIAL, FINDING, Sign, score
+from labwright.review.foreign.signs.altered import altered
+from labwright.review.foreign.signs.counts import of_counts
+from labwright.review.foreign.signs.direction import of_directions
+from labwright.review.foreign.signs.evidence import Evidence
+from labwright.review.foreign.signs.in_claims import of_claims, sentences_of
+from labwright.review.foreign.signs.in_files import of_files
+from labwright.review.foreign.signs.in_logs import of_logs
+from labwright.review.foreign.signs.in_repeats import of_repeats
+from labwright.review.foreign.signs.in_tables import of_tables
+from labwright.review.foreign.signs.made_up import made_up
+from labwright.review.foreign.signs.settings import of_settings
+from labwright.review.foreign.signs.sign import NOTE
+from labwright.review.foreign.signs.words import of_words
+from labwright.review.judge.reader import Paper
+from labwright.review.judge.sections import PaperSection
 
 HEAD = "import numpy as np\nrng = np.random.default_rng(0)\n"
 

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from sandbox import monitor
-from sandbox.datasets import materialise
-from sandbox.executor import LocalExecutor
-from sandbox.isolation.mounts import KERNEL_SIDE
-from sandbox.job import Job, Outcome
-from sandbox.settings import SandboxSettings
+from labwright.sandbox import monitor
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.isolation.mounts import KERNEL_SIDE
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.settings import SandboxSettings
 
 sys.path.append(str(KERNEL_SIDE))
 pytest.register_assert_rewrite("tests.sandbox.contract")
@@ -93,7 +93,7 @@ def ran_by(module: str, *words: str, ordinary: bool = False, timeout: float = 30
         if os.geteuid() != 0 or shutil.which("setpriv") is None:
             pytest.skip("we are one, or cannot become one")
         os.chown(place, OTHER, OTHER)
-        if subprocess.run([*before, sys.executable, "-c", "import agent"], cwd=root, check=False,
+        if subprocess.run([*before, sys.executable, "-c", "import labwright"], cwd=root, check=False,
                           capture_output=True).returncode:
             pytest.skip("another user cannot reach this interpreter")
     try:

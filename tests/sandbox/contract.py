@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sandbox.errors import ExecutorError
-from sandbox.job import Executor, Job, Outcome, Progress
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.job import Executor, Job, Outcome, Progress
 from tests.sandbox.conftest import Store, eventually
 
 TINY = "import lab\nlab.result('size', 3, condition='baseline', dataset='digits')\nprint('measured')\n"

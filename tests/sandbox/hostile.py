@@ -11,11 +11,11 @@ import json
 import sys
 from pathlib import Path
 
-from record.nouns.cells import Cell
-from sandbox.datasets import materialise
-from sandbox.executor import LocalExecutor
-from sandbox.job import CellOutcome, Job
-from sandbox.settings import SandboxSettings
+from labwright.record.nouns.cells import Cell
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import CellOutcome, Job
+from labwright.sandbox.settings import SandboxSettings
 
 LEFT_RUNNING = "71.23"
 """Seconds for which a process sleeps that a cell leaves behind."""

@@ -18,12 +18,12 @@ from random import Random
 
 import psutil
 
-from record.nouns.cells import Cell
-from sandbox.datasets import materialise
-from sandbox.executor import LocalExecutor
-from sandbox.isolation.processes import kill_orphans
-from sandbox.job import Job, Outcome
-from sandbox.settings import SandboxSettings
+from labwright.record.nouns.cells import Cell
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.isolation.processes import kill_orphans
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import eventually
 
 CELLS = 20

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.answers import CUT, reader
-from sandbox.errors import SubmissionRefused
+from labwright.sandbox.answers import CUT, reader
+from labwright.sandbox.errors import SubmissionRefused
 
 NAMES = ("cat", "dog", "very big dog")
 FEELINGS = ("negative", "positive", "very positive")

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from record.nouns.cells import Cell
-from sandbox.executor import LocalExecutor
-from sandbox.isolation import probe
-from sandbox.job import Job
-from sandbox.settings import SandboxSettings
+from labwright.record.nouns.cells import Cell
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.isolation import probe
+from labwright.sandbox.job import Job
+from labwright.sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import SETTINGS, Store, eventually, ran_by
 from tests.sandbox.hostile import ARMS, LEFT_RUNNING
 
@@ -105,7 +105,7 @@ lab.measure(run)
 async def test_a_link_in_place_of_inputs_shows_nothing_of_the_kernel(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sandbox.workspace.COPIED_BYTES", 0)  # so a cell has no inputs of its own
+    monkeypatch.setattr("labwright.sandbox.workspace.COPIED_BYTES", 0)  # so a cell has no inputs of its own
     settings = SETTINGS.model_copy(update={"isolation": "required"})
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
     try:

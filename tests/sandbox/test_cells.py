@@ -20,15 +20,15 @@ import lab._job
 import numpy as np
 import pytest
 
-from record.nouns.cells import Cell, CellLine, Training
-from record.nouns.data import Needs
-from record.source import visible_files
-from sandbox import cells as scheduling
-from sandbox import workspace
-from sandbox.executor import LocalExecutor
-from sandbox.job import CellOutcome, Job, Outcome
-from sandbox.scoring import read_sealed
-from sandbox.workspace import rescue_checkpoints
+from labwright.record.nouns.cells import Cell, CellLine, Training
+from labwright.record.nouns.data import Needs
+from labwright.record.source import visible_files
+from labwright.sandbox import cells as scheduling
+from labwright.sandbox import workspace
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import CellOutcome, Job, Outcome
+from labwright.sandbox.scoring import read_sealed
+from labwright.sandbox.workspace import rescue_checkpoints
 from tests.sandbox.conftest import SETTINGS, Store, eventually, gone
 
 ROOT = Path(__file__).resolve().parents[2]

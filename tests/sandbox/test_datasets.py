@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from record.nouns.data import DatasetFacts
-from sandbox.data.splits import SHARES
-from sandbox.datasets import Bundled, catalogue, materialise, registry
-from sandbox.errors import DatasetError
+from labwright.record.nouns.data import DatasetFacts
+from labwright.sandbox.data.splits import SHARES
+from labwright.sandbox.datasets import Bundled, catalogue, materialise, registry
+from labwright.sandbox.errors import DatasetError
 
 
 def make(name: str, base: Path, seed: int = 3) -> DatasetFacts:
@@ -30,9 +30,9 @@ def test_the_catalogue_tells_the_truth(entry: Bundled, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_listing_loads_nothing() -> None:
-    code = ("import sys; from sandbox.datasets import catalogue; import sandbox.executor, sandbox.scoring, "
-            "sandbox.single_file; assert len(catalogue()) >= 5; "
-            "print([m for m in ('sklearn', 'jupyter_client', 'nbformat', 'models') if m in sys.modules])")
+    code = ("import sys; from labwright.sandbox.datasets import catalogue; import labwright.sandbox.executor; "
+            "import labwright.sandbox.scoring, labwright.sandbox.single_file; assert len(catalogue()) >= 5; "
+            "print([m for m in ('sklearn', 'jupyter_client', 'nbformat', 'labwright.models') if m in sys.modules])")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -26,29 +26,29 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from agent.cli import main
-from record.descriptors import remove_tree
-from record.folder import draft_of, seal
-from record.nouns.cells import Cell
-from sandbox.assembly import assemble
-from sandbox.cells import Schedule
-from sandbox.cluster.parcels import pack, unpack
-from sandbox.collecting import Collector
-from sandbox.errors import SandboxError
-from sandbox.execution import Execution, Script
-from sandbox.executor import LocalExecutor
-from sandbox.file_clock import next_time
-from sandbox.isolation.limits import Limits, Watchdog
-from sandbox.isolation.probe import probed
-from sandbox.job import CellOutcome, Job, Outcome
-from sandbox.lending import lend, take_back
-from sandbox.monitor import Monitor, read_curves
-from sandbox.output import Transcript
-from sandbox.results import collect_figures, hash_arrays, hash_artifacts
-from sandbox.scoring import final_predictions, read_index
-from sandbox.scoring import seal as seal_predictions
-from sandbox.settings import SandboxSettings
-from sandbox.untrusted import (
+from labwright.agent.cli import main
+from labwright.record.descriptors import remove_tree
+from labwright.record.folder import draft_of, seal
+from labwright.record.nouns.cells import Cell
+from labwright.sandbox.assembly import assemble
+from labwright.sandbox.cells import Schedule
+from labwright.sandbox.cluster.parcels import pack, unpack
+from labwright.sandbox.collecting import Collector
+from labwright.sandbox.errors import SandboxError
+from labwright.sandbox.execution import Execution, Script
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.file_clock import next_time
+from labwright.sandbox.isolation.limits import Limits, Watchdog
+from labwright.sandbox.isolation.probe import probed
+from labwright.sandbox.job import CellOutcome, Job, Outcome
+from labwright.sandbox.lending import lend, take_back
+from labwright.sandbox.monitor import Monitor, read_curves
+from labwright.sandbox.output import Transcript
+from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts
+from labwright.sandbox.scoring import final_predictions, read_index
+from labwright.sandbox.scoring import seal as seal_predictions
+from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.untrusted import (
     MAX_DEPTH,
     BadFile,
     OpenFolder,
@@ -65,8 +65,8 @@ from sandbox.untrusted import (
     remove,
     write_whole,
 )
-from sandbox.workspace import copy_arm, prepare_workspace, rescue_checkpoints
-from stages.nodes.canvas import Canvas
+from labwright.sandbox.workspace import copy_arm, prepare_workspace, rescue_checkpoints
+from labwright.stages.nodes.canvas import Canvas
 from tests.sandbox.conftest import SETTINGS, Store
 from tests.sandbox.hostile_mix import FOLDER_ACTS, tree
 
@@ -243,7 +243,7 @@ def test_what_we_write_is_ours_to_read_whatever_a_folder_says_of_new_files() -> 
 
 
 def test_files_without_end_are_a_limit_though_they_are_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sandbox.untrusted.MAX_ENTRIES", 20)
+    monkeypatch.setattr("labwright.sandbox.untrusted.MAX_ENTRIES", 20)
     (tmp_path / "attempt").mkdir()
     watchdog = Watchdog(os.getpid(), Limits(memory=2**62, disk=10**9, tasks=10**6), folders=(tmp_path / "attempt",),
                         shared=tmp_path / "cache", kill_all=lambda: None)

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from record.nouns.data import Measurement
-from sandbox.data.spec import spec_of
-from sandbox.datasets import materialise, registry
-from sandbox.errors import DatasetError, SubmissionRefused
-from sandbox.executor import LocalExecutor
-from sandbox.isolation.probe import isolation_of
-from sandbox.job import Job, Outcome
-from sandbox.scorers import copy_frozen, describe_scorer, freeze, read_frozen, read_scorer, scorers_of
-from sandbox.settings import SandboxSettings, scorers_in
+from labwright.record.nouns.data import Measurement
+from labwright.sandbox.data.spec import spec_of
+from labwright.sandbox.datasets import materialise, registry
+from labwright.sandbox.errors import DatasetError, SubmissionRefused
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.isolation.probe import isolation_of
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.scorers import copy_frozen, describe_scorer, freeze, read_frozen, read_scorer, scorers_of
+from labwright.sandbox.settings import SandboxSettings, scorers_in
 from tests.sandbox.conftest import SETTINGS
 
 pytestmark = pytest.mark.slow

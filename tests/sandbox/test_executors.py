@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.errors import ExecutorError
-from sandbox.executor import LocalExecutor
-from sandbox.job import Executor, Job
-from sandbox.scripted import ScriptedExecutor
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Executor, Job
+from labwright.sandbox.scripted import ScriptedExecutor
 from tests.sandbox.conftest import SETTINGS, Store
 from tests.sandbox.contract import TINY, WATCH_SECONDS, ExecutorContract, job
 from tests.sandbox.written import written

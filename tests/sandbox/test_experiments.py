@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from record.nouns.data import Measurement
-from review.figures import lint
-from sandbox.executor import LocalExecutor
-from sandbox.job import Job
-from sandbox.scoring import score_sealed
-from sandbox.settings import SandboxSettings
-from sandbox.single_file import run_file
+from labwright.record.nouns.data import Measurement
+from labwright.review.figures import lint
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Job
+from labwright.sandbox.scoring import score_sealed
+from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.single_file import run_file
 from tests.sandbox.conftest import Bench, Store
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from lab import _figures
 
-from record.nouns.figures import AxesFacts, FigureFacts
+from labwright.record.nouns.figures import AxesFacts, FigureFacts
 
 pytestmark = pytest.mark.slow
 

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 import sklearn.metrics as untyped  # pyright: ignore[reportMissingTypeStubs]
 
-from record.nouns.data import MetricSpec
-from sandbox.data.spec import spec_of
-from sandbox.datasets import materialise, registry, undamaged
-from sandbox.errors import DatasetError
-from sandbox.executor import LocalExecutor
-from sandbox.formulas import FormulaError, Seen, declared, formula, formula_faults, keep, measures
-from sandbox.job import Job
-from sandbox.metrics import draw_counts, resampled_scores, score
-from sandbox.scoring import chance_level, score_sealed, score_submissions, seal
-from sandbox.settings import SandboxSettings
+from labwright.record.nouns.data import MetricSpec
+from labwright.sandbox.data.spec import spec_of
+from labwright.sandbox.datasets import materialise, registry, undamaged
+from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.formulas import FormulaError, Seen, declared, formula, formula_faults, keep, measures
+from labwright.sandbox.job import Job
+from labwright.sandbox.metrics import draw_counts, resampled_scores, score
+from labwright.sandbox.scoring import chance_level, score_sealed, score_submissions, seal
+from labwright.sandbox.settings import SandboxSettings
 from tests.sandbox.test_scoring import put
 
 sk: Any = untyped

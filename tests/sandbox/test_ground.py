@@ -13,15 +13,21 @@ from typing import Any
 
 import pytest
 
-from sandbox import ground
-from sandbox.gpus import Device
-from sandbox.ground import VARIABLES, contents_of, ground_of
-from sandbox.isolation.interpreter import Interpreter, interpreter
-from sandbox.isolation.mounts import KERNEL_SIDE, KernelConfig, StartOptions, kernel_environment, kernel_sandbox
-from sandbox.isolation.probe import Isolation
-from sandbox.isolation.scratch import Scratch
-from sandbox.repository.environment import environment_for
-from sandbox.settings import SandboxSettings
+from labwright.sandbox import ground
+from labwright.sandbox.gpus import Device
+from labwright.sandbox.ground import VARIABLES, contents_of, ground_of
+from labwright.sandbox.isolation.interpreter import Interpreter, interpreter
+from labwright.sandbox.isolation.mounts import (
+    KERNEL_SIDE,
+    KernelConfig,
+    StartOptions,
+    kernel_environment,
+    kernel_sandbox,
+)
+from labwright.sandbox.isolation.probe import Isolation
+from labwright.sandbox.isolation.scratch import Scratch
+from labwright.sandbox.repository.environment import environment_for
+from labwright.sandbox.settings import SandboxSettings
 
 IN_GROUND: dict[str, Any] = {
     "python": "FOLDER/python", "readable": ("FOLDER",), "isolation": "none", "threads": 3, "deterministic": True,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.isolation import probe
+from labwright.sandbox.isolation import probe
 from tests.sandbox.conftest import ran_by
 from tests.sandbox.hostile_mix import CELLS
 

@@ -23,11 +23,11 @@ sandbox: {pretrained: [tiny/net@v1]}
 """
 LOOK = """
 from pathlib import Path
-from sandbox.data.own import OwnData
-from sandbox.data.spec import spec_of
-from sandbox.errors import PretrainedError
-from sandbox.hub import look_up
-from sandbox.pretrained import Pretrained
+from labwright.sandbox.data.own import OwnData
+from labwright.sandbox.data.spec import spec_of
+from labwright.sandbox.errors import PretrainedError
+from labwright.sandbox.hub import look_up
+from labwright.sandbox.pretrained import Pretrained
 try:
     qa = OwnData(spec_of("qa=hf:tiny/qa,target=answer", Path()), 10**9)
     for one in look_up([Pretrained("tiny/net", "v1")], [qa]):
@@ -62,7 +62,7 @@ def test_what_the_hub_tells_is_fetched_once_and_is_there_without_a_network(hub: 
         f"tiny/net@v1: tiny/net at {COMMIT[:12]}, 1.5 MB, licence mit",
         f"qa: tiny/qa at {COMMIT[:12]}, 0.0 MB, licence mit"], looked
     assert not any("resolve" in one for one in hub.requests)  # nothing is fetched to be looked at
-    prefetch = ("-m", "agent.cli", "prefetch", str(config))
+    prefetch = ("-m", "labwright", "prefetch", str(config))
     first = program(hub, tmp_path / "hf", *prefetch)
     assert (first.returncode, first.stdout.splitlines()) == (0, [
         "data qa: hf:tiny/qa, 400 examples", f"pretrained tiny/net@v1: commit {COMMIT}"]), first
@@ -77,7 +77,8 @@ def test_what_the_hub_tells_is_fetched_once_and_is_there_without_a_network(hub: 
 
 
 def test_where_nothing_is_allowed_the_hub_is_not_looked_for() -> None:
-    code = "import sys; from sandbox.hub import look_up; print(look_up((), ()), 'huggingface_hub' in sys.modules)"
+    code = ("import sys; from labwright.sandbox.hub import look_up; "
+            "print(look_up((), ()), 'huggingface_hub' in sys.modules)")
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
                           check=True).stdout == "() False\n"
 
@@ -85,7 +86,7 @@ def test_where_nothing_is_allowed_the_hub_is_not_looked_for() -> None:
 def test_a_name_that_the_hub_does_not_know_is_one_line(hub: Hub, tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text("sandbox: {pretrained: [tiny/gone@v1]}\n")
-    ran = program(hub, tmp_path / "hf", "-m", "agent.cli", "prefetch", str(config))
+    ran = program(hub, tmp_path / "hf", "-m", "labwright", "prefetch", str(config))
     assert ran.returncode == 2 and ran.stderr.count("\n") == 1
     assert "pretrained model tiny/gone@v1 cannot be fetched" in ran.stderr
 
@@ -94,7 +95,7 @@ def test_a_plan_takes_of_the_hub_what_is_offered(hub: Hub, tmp_path: Path) -> No
     config, out = tmp_path / "c.yaml", tmp_path / "plan.yaml"
     idea = Path(__file__).parents[2] / "examples" / "ideas" / "label_noise_calibration.json"
     config.write_text("sandbox: {allowed: ['model:tiny/net@v1', 'data:qa=hf:tiny/qa,revision=main,target=answer']}\n")
-    run = ("-m", "agent.cli", "run", "--idea", str(idea), "--config", str(config), "--dry-run", "--runs", str(tmp_path))
+    run = ("-m", "labwright", "run", "--idea", str(idea), "--config", str(config), "--dry-run", "--runs", str(tmp_path))
     made = program(hub, tmp_path / "hf", *run, "--out", str(out))
     assert made.returncode == 0 and not any("resolve" in one for one in hub.requests), made
     plan = yaml.safe_load(out.read_text())

@@ -24,17 +24,17 @@ from typing import Any
 import pytest
 from pydantic_ai.models import override_allow_model_requests
 
-from agent.cli import main
 from benchmarks.subject_server import SubjectServer
-from review.evidence import tex
-from sandbox import execution
-from sandbox.executor import LocalExecutor
-from sandbox.isolation import mounts, probe
-from sandbox.isolation.bubblewrap import Sandbox, wrap
-from sandbox.isolation.interpreter import interpreter
-from sandbox.isolation.scratch import MARK, Scratch, sweep
-from sandbox.job import Job
-from sandbox.settings import SandboxSettings
+from labwright.agent.cli import main
+from labwright.review.evidence import tex
+from labwright.sandbox import execution
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.isolation import mounts, probe
+from labwright.sandbox.isolation.bubblewrap import Sandbox, wrap
+from labwright.sandbox.isolation.interpreter import interpreter
+from labwright.sandbox.isolation.scratch import MARK, Scratch, sweep
+from labwright.sandbox.job import Job
+from labwright.sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import Store, eventually
 from tests.sandbox.data.files import fields, table
 
@@ -397,12 +397,12 @@ def test_of_ours_only_lab_can_be_imported_in_whatever_environment(run: Run, tmp_
     venv.create(own, with_pip=False)
     [site] = own.glob("lib/python3*/site-packages")
     [packages] = Path(sys.prefix).glob("lib/python3*/site-packages")
-    (site / "mine.pth").write_text(f"{packages}\n{Path(__file__).resolve().parents[2]}\n")
+    (site / "mine.pth").write_text(f"{packages}\n{Path(__file__).resolve().parents[2] / 'src'}\n")
     (site / "mine.py").write_text("VALUE = 3\n")
     found = run("""
         import lab, mine, sys
         print(sys.prefix, mine.VALUE)
-        for name in ("agent", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector"):
+        for name in ("labwright", "labwright.record"):
             try:
                 __import__(name)
                 print("found", name)
@@ -423,7 +423,7 @@ def _no_group(name: str, tasks: int) -> None:
 def test_a_fork_bomb_is_put_out(run: Run, monkeypatch: pytest.MonkeyPatch, groups: bool) -> None:
     """By a control group where one can be made, else by the watchdog."""
     if not groups:
-        monkeypatch.setattr("sandbox.kernels.task_group", _no_group)
+        monkeypatch.setattr("labwright.sandbox.kernels.task_group", _no_group)
     found = run("""
         import subprocess, time
         started = [subprocess.Popen(["sleep", "43.21"], start_new_session=True) for _ in range(300)]
@@ -578,7 +578,7 @@ def test_killing_us_kills_it(tmp_path: Path) -> None:
     path = tmp_path / "probe.py"
     path.write_text("import subprocess, time\nsubprocess.Popen(['sleep', '65.43'], start_new_session=True)\n"
                     "time.sleep(60)\n")
-    host = subprocess.Popen([sys.executable, "-m", "agent.cli", "exec", str(path), "--set",
+    host = subprocess.Popen([sys.executable, "-m", "labwright", "exec", str(path), "--set",
                              "sandbox.isolation=required"], stdout=subprocess.DEVNULL)
     try:
         assert eventually(lambda: bool(running("sleep 65.43")), 55.0)

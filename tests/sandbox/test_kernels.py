@@ -14,14 +14,14 @@ from typing import Any
 import nbformat
 import pytest
 
-from record.nouns.nodes import Failure
-from sandbox.errors import ExecutorError
-from sandbox.executor import LocalExecutor
-from sandbox.isolation import bubblewrap, contained
-from sandbox.isolation.mounts import KERNEL_SIDE, KernelConfig
-from sandbox.isolation.probe import Isolation
-from sandbox.job import Job
-from sandbox.kernels import Kernel
+from labwright.record.nouns.nodes import Failure
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.isolation import bubblewrap, contained
+from labwright.sandbox.isolation.mounts import KERNEL_SIDE, KernelConfig
+from labwright.sandbox.isolation.probe import Isolation
+from labwright.sandbox.job import Job
+from labwright.sandbox.kernels import Kernel
 from tests.sandbox.conftest import SETTINGS, Bench, Store, eventually, gone
 
 pytestmark = pytest.mark.slow
@@ -170,35 +170,31 @@ async def test_only_an_allow_list_of_the_environment_reaches_the_code(
 async def test_of_ours_only_lab_can_be_imported(bench: Bench) -> None:
     outcome = await bench.run(
         "import importlib, subprocess, sys\n"
-        "for name in ('agent', 'stages', 'review', 'search', 'sandbox', 'literature', 'record', 'inspector',\n"
-        "             'bootstrap',\n"
-        "             'record.nouns', 'sandbox.job'):\n"
+        "for name in ('labwright', 'labwright.record', 'labwright.record.nouns', 'bootstrap'):\n"
         "    try:\n        importlib.import_module(name)\n        print('found', name)\n"
         "    except ModuleNotFoundError as error:\n        assert 'lab' in str(error), error\n"
         "import models, inspector_like, lab\nprint(models.MINE, lab.seed)\n"
-        "print(subprocess.run([sys.executable, '-c', 'import record'], capture_output=True).returncode)\n",
+        "print(subprocess.run([sys.executable, '-c', 'import labwright'], capture_output=True).returncode)\n",
         beside={"models.py": "MINE = 'my own'\n", "inspector_like.py": ""}, seed=5)
     assert outcome.stdout_tail == "my own 5\n1\n"
 
 
 def test_a_regular_installation_is_hidden_too(tmp_path: Path) -> None:
-    """As pip without -e leaves it: all our packages as folders of one site-packages."""
-    shutil.copytree(KERNEL_SIDE, tmp_path / "site" / "sandbox" / "kernel_side")
-    for name in ("record", "models"):
-        (tmp_path / "site" / name).mkdir()
-        (tmp_path / "site" / name / "__init__.py").write_text("OURS = True\n")
+    """As pip without -e leaves it: our package as a folder of site-packages."""
+    shutil.copytree(KERNEL_SIDE, tmp_path / "site" / "labwright" / "sandbox" / "kernel_side")
+    (tmp_path / "site" / "labwright" / "__init__.py").write_text("OURS = True\n")
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / "models.py").write_text("MINE = True\n")
-    path = os.pathsep.join([str(tmp_path / "site" / "sandbox" / "kernel_side"), str(tmp_path / "site")])
+    path = os.pathsep.join([str(tmp_path / "site" / "labwright" / "sandbox" / "kernel_side"), str(tmp_path / "site")])
     code = ("import sys\nsys.meta_path = [one for one in sys.meta_path if 'editable' not in repr(one)]\n"
-            "import models; print(models.MINE)\ntry:\n    import record\n"
+            "import models; print(models.MINE)\ntry:\n    import labwright\n"
             "except ModuleNotFoundError as error:\n    print(error)\n")
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "job", capture_output=True, text=True,
                           timeout=60, env={"PYTHONPATH": path, "LAB_JOB": "any"}, check=True)
-    assert done.stdout == "True\nNo module named 'record' (of the harness, only `lab` can be imported)\n"
+    assert done.stdout == "True\nNo module named 'labwright' (of the harness, only `lab` can be imported)\n"
 
 
-async def test_a_local_folder_wins_over_a_hidden_package(bench: Bench) -> None:
+async def test_a_folder_of_the_experiment_can_have_the_name_of_one_of_ours(bench: Bench) -> None:
     outcome = await bench.run("from search.grid import VALUE\nprint(VALUE)\n",
                               beside={"search/grid.py": "VALUE = 3\n"})
     assert outcome.stdout_tail == "3\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.isolation.limits import _own, oom_kills  # pyright: ignore[reportPrivateUsage]
+from labwright.sandbox.isolation.limits import _own, oom_kills  # pyright: ignore[reportPrivateUsage]
 
 HELD = 900_000_000
 """Bytes of the group, which all processes of a job share."""
@@ -82,7 +82,7 @@ def test_what_the_memory_killer_takes_is_one_cell(group: Path, tmp_path: Path, i
     (tmp_path / "study.py").write_text(STUDY)
     arms = ("good", "hog", "kernel", "killed", "last")
     done = subprocess.run(
-        [*within(group), "-m", "agent.cli", "exec", str(tmp_path / "study.py"), "--cells", ",".join(arms), "--on",
+        [*within(group), "-m", "labwright", "exec", str(tmp_path / "study.py"), "--cells", ",".join(arms), "--on",
          "digits", "--timeout", "120", "--set", "sandbox.memory_gb=64", "--set", f"sandbox.isolation={isolation}",
          "--json"], capture_output=True, text=True, timeout=200, env=os.environ | {"TERM": "dumb"})
     cells = {line["cell"]["arm"]: (line["outcome"], line["why"].partition(":")[0])

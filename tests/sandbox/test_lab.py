@@ -24,9 +24,9 @@ import pandas
 import pytest
 import scipy.sparse  # pyright: ignore[reportMissingTypeStubs]
 
-from record.nouns.cells import Cell
-from sandbox.datasets import BUNDLED
-from sandbox.isolation.mounts import KERNEL_SIDE
+from labwright.record.nouns.cells import Cell
+from labwright.sandbox.datasets import BUNDLED
+from labwright.sandbox.isolation.mounts import KERNEL_SIDE
 from tests.sandbox.conftest import Store
 
 ma: Any = np.ma

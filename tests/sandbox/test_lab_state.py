@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from sandbox.errors import ExecutorError
-from sandbox.executor import LocalExecutor
-from sandbox.job import Artifacts, Job, Outcome
-from sandbox.results import hash_artifacts
-from sandbox.scoring import score_sealed
-from sandbox.untrusted import BadFile
-from sandbox.workspace import forget_rescued, rescue_checkpoints
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Artifacts, Job, Outcome
+from labwright.sandbox.results import hash_artifacts
+from labwright.sandbox.scoring import score_sealed
+from labwright.sandbox.untrusted import BadFile
+from labwright.sandbox.workspace import forget_rescued, rescue_checkpoints
 from tests.sandbox.conftest import SETTINGS, Bench, Store, gone
 
 pytestmark = pytest.mark.slow

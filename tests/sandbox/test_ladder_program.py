@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from benchmarks.ladder import PROGRAM, compared
-from record.nouns.cells import Cell
-from record.nouns.tuning import Setting
-from sandbox.data.spec import spec_of
-from sandbox.datasets import materialise, registry
-from sandbox.executor import LocalExecutor
-from sandbox.job import CellOutcome, Job
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.tuning import Setting
+from labwright.sandbox.data.spec import spec_of
+from labwright.sandbox.datasets import materialise, registry
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import CellOutcome, Job
 from tests.sandbox.conftest import SETTINGS
 
 TREES: Setting = {"model": "boosted trees", "learning_rate": 0.1, "rounds": 30, "leaves": 7, "leaf_size": 5}

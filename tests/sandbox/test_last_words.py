@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.cli import main
+from labwright.agent.cli import main
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.errors import ExecutorError, GpuError
-from sandbox.gpu_leases import GpuLeases, open_leases, take_slot
-from sandbox.gpus import Device, DriverNvml, select_devices, visible_devices
-from sandbox.scripted import ScriptedNvml, gpus
-from sandbox.settings import SandboxSettings
+from labwright.sandbox.errors import ExecutorError, GpuError
+from labwright.sandbox.gpu_leases import GpuLeases, open_leases, take_slot
+from labwright.sandbox.gpus import Device, DriverNvml, select_devices, visible_devices
+from labwright.sandbox.scripted import ScriptedNvml, gpus
+from labwright.sandbox.settings import SandboxSettings
 
 FOUR = gpus(4)
 SLICES = tuple(Device(f"MIG-{n:08x}-1111", "slice", index=1, minor=1, memory=10**10) for n in range(2))
@@ -183,7 +183,7 @@ async def test_waiting_for_a_gpu_can_be_cancelled(tmp_path: Path) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from sandbox.gpu_leases import take_slot
+from labwright.sandbox.gpu_leases import take_slot
 held = take_slot(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
 print("taken" if held else "refused", flush=True)
 time.sleep(60)

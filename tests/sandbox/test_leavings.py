@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts
-from sandbox import results
-from sandbox.results import collect_figures, hash_arrays, hash_artifacts, measure
-from sandbox.untrusted import BadFile, remove, write_whole
+from labwright.record.nouns.figures import AxesFacts, DrawnFacts, FigureFacts
+from labwright.sandbox import results
+from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts, measure
+from labwright.sandbox.untrusted import BadFile, remove, write_whole
 
 LIMIT = 2**20
 EXPERIMENTS = [

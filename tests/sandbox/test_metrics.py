@@ -13,8 +13,8 @@ import sklearn.metrics as reference  # pyright: ignore[reportMissingTypeStubs]
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sandbox import metrics
-from sandbox.metrics import METRICS, draw_counts, resampled_scores, score
+from labwright.sandbox import metrics
+from labwright.sandbox.metrics import METRICS, draw_counts, resampled_scores, score
 
 NAMES = frozenset(METRICS)
 sk: Any = reference  # its signatures are only partly typed

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.errors import GpuError
-from sandbox.gpus import Device, DriverNvml, describe_devices
+from labwright.sandbox.errors import GpuError
+from labwright.sandbox.gpus import Device, DriverNvml, describe_devices
 
 TOTAL = 80 * 10**9
 

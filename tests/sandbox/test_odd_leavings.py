@@ -20,15 +20,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from agent.cli import main
-from record.nouns.data import Measurement
-from review.figures import lint_all
-from sandbox.datasets import materialise
-from sandbox.errors import SubmissionRefused
-from sandbox.results import MOST_PIXELS, collect_figures, failure_of, hash_arrays, measure
-from sandbox.scoring import score_sealed, seal
-from sandbox.untrusted import BadFile, disarm, load_array
-from stages.nodes.canvas import Canvas
+from labwright.agent.cli import main
+from labwright.record.nouns.data import Measurement
+from labwright.review.figures import lint_all
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.results import MOST_PIXELS, collect_figures, failure_of, hash_arrays, measure
+from labwright.sandbox.scoring import score_sealed, seal
+from labwright.sandbox.untrusted import BadFile, disarm, load_array
+from labwright.stages.nodes.canvas import Canvas
 
 HEADERS = (
     "{'descr': '<f8', 'fortran_order': False, 'shape': (-1,)}",

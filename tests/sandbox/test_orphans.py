@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.isolation.processes import kill_orphans
+from labwright.sandbox.isolation.processes import kill_orphans
 from tests.sandbox.conftest import gone
 
 CHILD = ("import subprocess, sys, time\n"

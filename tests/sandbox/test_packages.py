@@ -16,20 +16,20 @@ from pathlib import Path
 import pytest
 from pydantic_ai.models import override_allow_model_requests
 
-from agent.cli import main
-from agent.environment import environment_text
-from sandbox.errors import PackageError
-from sandbox.ground import ground_of
-from sandbox.isolation.interpreter import interpreter
-from sandbox.isolation.probe import probed
-from sandbox.packages import store
-from sandbox.packages.locks import Lock
-from sandbox.packages.of_run import RunPackages, again
-from sandbox.packages.store import Overlay
-from sandbox.packages.uv import backend_of, of_pip
-from sandbox.packages.wanted import Allowed, Wanted, allowed_of, wanted_of
-from sandbox.repository.environment import environment_for
-from sandbox.settings import SandboxSettings
+from labwright.agent.cli import main
+from labwright.agent.environment import environment_text
+from labwright.sandbox.errors import PackageError
+from labwright.sandbox.ground import ground_of
+from labwright.sandbox.isolation.interpreter import interpreter
+from labwright.sandbox.isolation.probe import probed
+from labwright.sandbox.packages import store
+from labwright.sandbox.packages.locks import Lock
+from labwright.sandbox.packages.of_run import RunPackages, again
+from labwright.sandbox.packages.store import Overlay
+from labwright.sandbox.packages.uv import backend_of, of_pip
+from labwright.sandbox.packages.wanted import Allowed, Wanted, allowed_of, wanted_of
+from labwright.sandbox.repository.environment import environment_for
+from labwright.sandbox.settings import SandboxSettings
 from tests.agent.test_dry_run import PLAN, asked, planner
 from tests.models.openai_server import OpenAIServer
 from tests.sandbox.index import Index, source, wheel
@@ -62,7 +62,7 @@ SETTINGS = SandboxSettings(isolation="none", pool=0)
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     """An index with `tiny` (which needs `small` and numpy), and a store and a cache of uv of their own."""
-    monkeypatch.setattr("sandbox.packages.uv.of_pip", list[str])
+    monkeypatch.setattr("labwright.sandbox.packages.uv.of_pip", list[str])
     served = Index()
     for name, value in (("UV_DEFAULT_INDEX", served.url), ("UV_HTTP_RETRIES", "0"), ("UV_NO_CONFIG", "1"),
                         ("UV_CACHE_DIR", str(tmp_path / "uv")), ("XDG_CACHE_HOME", str(tmp_path / "cache"))):
@@ -191,7 +191,7 @@ def test_what_is_built_against_torch_is_built_as_the_interpreters_torch_is() -> 
 
 
 def test_time_runs_out(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sandbox.packages.uv.LIMIT", 0.01)
+    monkeypatch.setattr("labwright.sandbox.packages.uv.LIMIT", 0.01)
     assert "took more than 0.01 s" in refused("tiny")
 
 
@@ -210,7 +210,7 @@ def test_pip_says_where_packages_come_from_where_uv_does_not_know(
     index.close()
     options = of_pip.__wrapped__()
     assert options[options.index("--find-links") + 1] == str(folder) and "--no-index" in options
-    monkeypatch.setattr("sandbox.packages.uv.of_pip", lambda: options)
+    monkeypatch.setattr("labwright.sandbox.packages.uv.of_pip", lambda: options)
     assert installed("tiny").installed.packages == {"small": "2.0", "tiny": "1.0"}
 
 

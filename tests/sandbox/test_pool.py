@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from sandbox import pool as pooling
-from sandbox.executor import LocalExecutor
-from sandbox.job import Executor, Job, Outcome, Progress
-from sandbox.kernels import INSIDE, Kernel
-from sandbox.pool import Pool
-from sandbox.settings import SandboxSettings
+from labwright.sandbox import pool as pooling
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Executor, Job, Outcome, Progress
+from labwright.sandbox.kernels import INSIDE, Kernel
+from labwright.sandbox.pool import Pool
+from labwright.sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import SETTINGS, Store, eventually, gone
 from tests.sandbox.contract import TINY, ExecutorContract, job
 

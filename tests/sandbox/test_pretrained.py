@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from agent.cli import main
-from sandbox import pretrained
-from sandbox.errors import PretrainedError
-from sandbox.executor import LocalExecutor
-from sandbox.job import Job
-from sandbox.pretrained import Pretrained, pretrained_of, provide
+from labwright.agent.cli import main
+from labwright.sandbox import pretrained
+from labwright.sandbox.errors import PretrainedError
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Job
+from labwright.sandbox.pretrained import Pretrained, pretrained_of, provide
 from tests.sandbox.conftest import SETTINGS, Store
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.environment import rate_of
-from record.events.running import Resumed, Started
-from record.log import MemoryLog
-from record.machine import Rate
-from sandbox.isolation.interpreter import timed_rate
-from sandbox.settings import SandboxSettings
+from labwright.agent.environment import rate_of
+from labwright.record.events.running import Resumed, Started
+from labwright.record.log import MemoryLog
+from labwright.record.machine import Rate
+from labwright.sandbox.isolation.interpreter import timed_rate
+from labwright.sandbox.settings import SandboxSettings
 from tests.stages.small_study import IDEA
 
 TERMS = Rate(processor="p", cores=4, memory_bytes=10**9, threads=3, at_once=2)

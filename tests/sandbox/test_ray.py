@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from record.nouns.cells import Cell
-from sandbox.cluster import engine, machines, remote
-from sandbox.cluster.engine import forget
-from sandbox.cluster.executor import RayExecutor
-from sandbox.cluster.machines import machines_of
-from sandbox.cluster.messages import Terms
-from sandbox.errors import ClusterDown, ClusterError
-from sandbox.executor import LocalExecutor
-from sandbox.job import CellOutcome, Executor, Job
-from sandbox.settings import SandboxSettings
+from labwright.record.nouns.cells import Cell
+from labwright.sandbox.cluster import engine, machines, remote
+from labwright.sandbox.cluster.engine import forget
+from labwright.sandbox.cluster.executor import RayExecutor
+from labwright.sandbox.cluster.machines import machines_of
+from labwright.sandbox.cluster.messages import Terms
+from labwright.sandbox.errors import ClusterDown, ClusterError
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import CellOutcome, Executor, Job
+from labwright.sandbox.settings import SandboxSettings
 from tests.ray_cluster import RayCluster, places_of, started
 from tests.sandbox.conftest import SETTINGS, Store
 from tests.sandbox.contract import ExecutorContract, job

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.cluster.engine import forget
-from sandbox.cluster.executor import RayExecutor
+from labwright.sandbox.cluster.engine import forget
+from labwright.sandbox.cluster.executor import RayExecutor
 from tests.ray_cluster import started
 from tests.sandbox.conftest import Store
 from tests.sandbox.test_ray import Took, celled, settings_for

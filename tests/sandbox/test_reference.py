@@ -10,9 +10,9 @@ import lab
 import numpy as np
 import pytest
 
-from record.syntax import constants_of
-from sandbox.isolation.mounts import KERNEL_SIDE
-from sandbox.metrics import CLIP, ECE_BINS, METRICS, score
+from labwright.record.syntax import constants_of
+from labwright.sandbox.isolation.mounts import KERNEL_SIDE
+from labwright.sandbox.metrics import CLIP, ECE_BINS, METRICS, score
 
 REFERENCE = "".join((Path(KERNEL_SIDE) / "lab" / name).read_text() for name in ("REFERENCE.md", "SUBJECTS.md"))
 FLAT = " ".join(REFERENCE.split())

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from record.nouns.cells import Cell, CellLine
-from record.nouns.data import Measurement, Needs
-from record.nouns.nodes import Failure
-from sandbox.cells import DEATHS, Ran, Schedule, failure_of_cells
-from sandbox.errors import ExecutorError
-from sandbox.job import CellOutcome, Job, Outcome, TooLate
-from sandbox.scripted import ScriptedExecutor
+from labwright.record.nouns.cells import Cell, CellLine
+from labwright.record.nouns.data import Measurement, Needs
+from labwright.record.nouns.nodes import Failure
+from labwright.sandbox.cells import DEATHS, Ran, Schedule, failure_of_cells
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.job import CellOutcome, Job, Outcome, TooLate
+from labwright.sandbox.scripted import ScriptedExecutor
 
 UNIT = 0.02
 """Seconds that stand for one of a study."""

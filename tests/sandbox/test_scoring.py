@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as reference  # pyright: ignore[reportMissingTypeStubs]
 
-from sandbox import metrics
-from sandbox.errors import SubmissionRefused
-from sandbox.metrics import METRICS
-from sandbox.results import measure
-from sandbox.scoring import score_sealed, score_submissions, seal
+from labwright.sandbox import metrics
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.metrics import METRICS
+from labwright.sandbox.results import measure
+from labwright.sandbox.scoring import score_sealed, score_submissions, seal
 from tests.sandbox.conftest import Store
 
 sk: Any = reference

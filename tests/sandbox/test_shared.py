@@ -17,9 +17,9 @@ import pytest
 from lab import _child, _job
 from lab._fingerprint import NotComparable, fingerprint
 
-from record.nouns.cells import Cell
-from sandbox.executor import LocalExecutor
-from sandbox.job import Job, Outcome
+from labwright.record.nouns.cells import Cell
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Job, Outcome
 from tests.sandbox.conftest import SETTINGS, Store
 
 PROGRAM = """

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.errors import ExecutorError
-from sandbox.slots import Slots
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.slots import Slots
 
 
 class Visitors:
@@ -84,7 +84,7 @@ def test_there_must_be_a_slot() -> None:
 WORKER = """
 import asyncio, os, sys, time
 from pathlib import Path
-from sandbox.slots import Slots
+from labwright.sandbox.slots import Slots
 
 folder, jobs, seconds = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.cli import main
-from record.folder import RunFolder
-from sandbox.cluster.parcels import pack, unpack
-from sandbox.errors import ExecutorError
-from sandbox.store import Store, key_of, share_run
-from sandbox.untrusted import BadFile
+from labwright.agent.cli import main
+from labwright.record.folder import RunFolder
+from labwright.sandbox.cluster.parcels import pack, unpack
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.store import Store, key_of, share_run
+from labwright.sandbox.untrusted import BadFile
 
 
 @pytest.fixture

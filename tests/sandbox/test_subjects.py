@@ -14,19 +14,19 @@ import pytest_asyncio
 from pydantic_ai.models import override_allow_model_requests
 
 from benchmarks.subject_server import SubjectServer
-from models.budget import BudgetSettings
-from models.settings import SubjectSettings
-from models.subjects import SubjectModels
-from record.exchanges import LISTED, Exchanges, SubjectDown, differing, spent_in
-from record.nouns.cells import Cell
-from record.nouns.data import Measurement
-from record.nouns.protocol import value_at
-from sandbox.data.spec import spec_of
-from sandbox.datasets import materialise, registry
-from sandbox.executor import LocalExecutor
-from sandbox.job import Job, Outcome
-from sandbox.scoring import score_sealed
-from sandbox.subjects import Session
+from labwright.models.budget import BudgetSettings
+from labwright.models.settings import SubjectSettings
+from labwright.models.subjects import SubjectModels
+from labwright.record.exchanges import LISTED, Exchanges, SubjectDown, differing, spent_in
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.protocol import value_at
+from labwright.sandbox.data.spec import spec_of
+from labwright.sandbox.datasets import materialise, registry
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.scoring import score_sealed
+from labwright.sandbox.subjects import Session
 from tests.record.test_estimands import plan
 from tests.sandbox.conftest import SETTINGS
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from sandbox import monitor
-from sandbox.errors import ExecutorError
-from sandbox.executor import LocalExecutor
-from sandbox.gpu_leases import GpuLeases
-from sandbox.job import Job, Outcome
-from sandbox.scripted import ScriptedNvml, gpus
+from labwright.sandbox import monitor
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.gpu_leases import GpuLeases
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.scripted import ScriptedNvml, gpus
 from tests.sandbox.conftest import SETTINGS, Store, eventually
 
 pytestmark = pytest.mark.slow

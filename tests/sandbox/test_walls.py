@@ -8,15 +8,15 @@ from threading import Event
 
 import pytest
 
-from sandbox.errors import ExecutorError
-from sandbox.gpus import Device
-from sandbox.isolation import limits as limits_module
-from sandbox.isolation import processes, scratch
-from sandbox.isolation.bubblewrap import Sandbox, exposable, is_visible, wrap
-from sandbox.isolation.limits import Watchdog, limits_of, machine_memory
-from sandbox.isolation.mounts import device_files, label_files
-from sandbox.isolation.processes import ResourceUse
-from sandbox.settings import SandboxSettings
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.gpus import Device
+from labwright.sandbox.isolation import limits as limits_module
+from labwright.sandbox.isolation import processes, scratch
+from labwright.sandbox.isolation.bubblewrap import Sandbox, exposable, is_visible, wrap
+from labwright.sandbox.isolation.limits import Watchdog, limits_of, machine_memory
+from labwright.sandbox.isolation.mounts import device_files, label_files
+from labwright.sandbox.isolation.processes import ResourceUse
+from labwright.sandbox.settings import SandboxSettings
 
 
 def test_no_tree_is_shown_that_holds_a_home_or_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

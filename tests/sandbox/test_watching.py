@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from record.nouns.nodes import Failure
-from sandbox import monitor
-from sandbox.executor import LocalExecutor
-from sandbox.job import Job, Logged, Outcome, Progress, Watch
-from sandbox.monitor import LINE, LOOK, POINTS, read_curves
-from sandbox.scripted import ScriptedExecutor
+from labwright.record.nouns.nodes import Failure
+from labwright.sandbox import monitor
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Job, Logged, Outcome, Progress, Watch
+from labwright.sandbox.monitor import LINE, LOOK, POINTS, read_curves
+from labwright.sandbox.scripted import ScriptedExecutor
 from tests.sandbox.conftest import SETTINGS, Store, eventually
 
 pytestmark = pytest.mark.slow

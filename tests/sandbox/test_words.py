@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from record.nouns.nodes import ErrorClass
-from sandbox.failures import classify, cut_middle, from_death, from_exception
-from sandbox.output import Transcript, notebook
+from labwright.record.nouns.nodes import ErrorClass
+from labwright.sandbox.failures import classify, cut_middle, from_death, from_exception
+from labwright.sandbox.output import Transcript, notebook
 
 CUDA_FULL = (
     "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.15 GiB of which 12.75 MiB is "

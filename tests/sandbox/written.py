@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from record.nouns.data import Measurement
-from record.nouns.nodes import Failure
-from sandbox.failures import from_timeout
-from sandbox.job import Job, Outcome
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.nodes import Failure
+from labwright.sandbox.failures import from_timeout
+from labwright.sandbox.job import Job, Outcome
 from tests.sandbox.contract import FAILING, LEAVING, MUTE, SLOW, SUM
 
 _SECONDS = 0.05

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.arms import (
+from labwright.search.arms import (
     Arm,
     advised_budget,
     group_test,

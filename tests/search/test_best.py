@@ -7,17 +7,17 @@ from random import Random
 
 import pytest
 
-from record.events.running import Limited
-from record.events.searching import Compared, Decided, Executed, Judged, Prepared, Proposed, Settled
-from record.log import MemoryLog
-from record.nouns.cells import Cell, CellLine
-from record.nouns.data import DataPlan, DatasetUse, Measurement, MetricSpec
-from record.nouns.decisions import Compare, End, Expand, Seen, Wait
-from record.nouns.nodes import STAGES, Attempt, NodeKind, StageName
-from search import tree
-from search.policy import BestFirst
-from search.score import Entry, gain, measured, panel_of, ranked
-from search.tree import View, view_of
+from labwright.record.events.running import Limited
+from labwright.record.events.searching import Compared, Decided, Executed, Judged, Prepared, Proposed, Settled
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.cells import Cell, CellLine
+from labwright.record.nouns.data import DataPlan, DatasetUse, Measurement, MetricSpec
+from labwright.record.nouns.decisions import Compare, End, Expand, Seen, Wait
+from labwright.record.nouns.nodes import STAGES, Attempt, NodeKind, StageName
+from labwright.search import tree
+from labwright.search.policy import BestFirst
+from labwright.search.score import Entry, gain, measured, panel_of, ranked
+from labwright.search.tree import View, view_of
 from tests.search.worlds import PLAN, World, new_log, run, settings
 
 

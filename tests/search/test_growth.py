@@ -10,17 +10,17 @@ from types import FrameType
 import pytest
 
 from benchmarks.scale import owing
-from inspector.status import status_in
-from record.events.searching import Decided, Judged
-from record.fold.apply import apply, fold
-from record.fold.state import RunState
-from record.keeping import may_go
-from record.nouns.decisions import Expand, Seen
-from record.nouns.nodes import STAGES, StageName
-from record.tuning import efforts, results
-from search.policy import BestFirst
-from search.settings import SearchSettings, StageLimits
-from search.tree import view_of
+from labwright.inspector.status import status_in
+from labwright.record.events.searching import Decided, Judged
+from labwright.record.fold.apply import apply, fold
+from labwright.record.fold.state import RunState
+from labwright.record.keeping import may_go
+from labwright.record.nouns.decisions import Expand, Seen
+from labwright.record.nouns.nodes import STAGES, StageName
+from labwright.record.tuning import efforts, results
+from labwright.search.policy import BestFirst
+from labwright.search.settings import SearchSettings, StageLimits
+from labwright.search.tree import view_of
 from tests.search.worlds import ended
 
 MOST = StageLimits(nodes=10_000, num_seeds=0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from record.events.running import Limited
-from search.limits import Limits
+from labwright.record.events.running import Limited
+from labwright.search.limits import Limits
 from tests.search import virtual_time
 from tests.search.worlds import World, new_log, search, settings
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from record.events.searching import Decided, Judged, Settled
-from record.log import MemoryLog
-from record.nouns.decisions import End, Expand, Seen
-from record.nouns.nodes import STAGES, Failure, StageName
-from search.policy import expansion
-from search.settings import StageLimits
-from search.tree import view_of
+from labwright.record.events.searching import Decided, Judged, Settled
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.decisions import End, Expand, Seen
+from labwright.record.nouns.nodes import STAGES, Failure, StageName
+from labwright.search.policy import expansion
+from labwright.search.settings import StageLimits
+from labwright.search.tree import view_of
 from tests.search import virtual_time
 from tests.search.worlds import World, new_log, run, search, settings
 

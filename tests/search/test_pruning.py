@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.pruning import Curve, Point, peers_of, silence, verdict
+from labwright.search.pruning import Curve, Point, peers_of, silence, verdict
 
 METHOD: Curve = ("digits", "method", "loss", "train")
 BASELINE: Curve = ("digits", "baseline", "loss", "train")

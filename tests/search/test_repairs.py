@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from record.events.searching import Decided, Executed, Judged, Proposed, Settled, Suspected
-from record.log import MemoryLog
-from record.nouns.data import Measurement
-from record.nouns.decisions import Action, Expand, Seen
-from record.nouns.nodes import Attempt, ErrorClass, Failure, Finding, StageName, node_id
-from search.policy import BestFirst, Chain
-from search.repairs import signature
-from search.tree import View, view_of
+from labwright.record.events.searching import Decided, Executed, Judged, Proposed, Settled, Suspected
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.decisions import Action, Expand, Seen
+from labwright.record.nouns.nodes import Attempt, ErrorClass, Failure, Finding, StageName, node_id
+from labwright.search.policy import BestFirst, Chain
+from labwright.search.repairs import signature
+from labwright.search.tree import View, view_of
 from tests.search.worlds import World, new_log, run, settings, tree
 
 

@@ -9,18 +9,18 @@ from random import Random
 
 import pytest
 
-from record.claims.decisions import decide, deciding_nodes, run_of
-from record.claims.means import trusted_replicates
-from record.events.searching import Decided, Executed, Judged
-from record.nouns.data import Measurement, arm_of
-from record.nouns.decisions import Compare, Expand, Seen, summary_of
-from record.nouns.hypotheses import Effect as Sought
-from record.nouns.hypotheses import Hypothesis, Rival
-from record.nouns.nodes import SEARCH_KINDS, Failure, StageName, node_id
-from search.replication import FRESH, lacking, lock_of
-from search.scheduler import Freed
-from search.settings import StageLimits
-from search.tree import view_of
+from labwright.record.claims.decisions import decide, deciding_nodes, run_of
+from labwright.record.claims.means import trusted_replicates
+from labwright.record.events.searching import Decided, Executed, Judged
+from labwright.record.nouns.data import Measurement, arm_of
+from labwright.record.nouns.decisions import Compare, Expand, Seen, summary_of
+from labwright.record.nouns.hypotheses import Effect as Sought
+from labwright.record.nouns.hypotheses import Hypothesis, Rival
+from labwright.record.nouns.nodes import SEARCH_KINDS, Failure, StageName, node_id
+from labwright.search.replication import FRESH, lacking, lock_of
+from labwright.search.scheduler import Freed
+from labwright.search.settings import StageLimits
+from labwright.search.tree import view_of
 from tests.search.worlds import PLAN, World, run, settings
 
 

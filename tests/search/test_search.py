@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from record.events.searching import Decided, Judged, Proposed
-from record.log import MemoryLog
-from record.nouns.decisions import Expand, Seen
-from record.nouns.nodes import SEARCH_KINDS, Failure
-from search.policy import BestFirst, policy_of
-from search.scheduler import Freed, Scheduler
-from search.settings import StageLimits
-from search.signals import Signals
-from search.tree import view_of
+from labwright.record.events.searching import Decided, Judged, Proposed
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.decisions import Expand, Seen
+from labwright.record.nouns.nodes import SEARCH_KINDS, Failure
+from labwright.search.policy import BestFirst, policy_of
+from labwright.search.scheduler import Freed, Scheduler
+from labwright.search.settings import StageLimits
+from labwright.search.signals import Signals
+from labwright.search.tree import view_of
 from tests.search import virtual_time
 from tests.search.worlds import World, ended, new_log, run, search, settings, stage_at, tree
 

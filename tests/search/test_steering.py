@@ -7,18 +7,18 @@ from collections.abc import Callable
 
 import pytest
 
-from record.events import Event
-from record.events.running import Commanded
-from record.events.searching import Settled
-from record.log import MemoryLog
-from record.nouns.decisions import End, Expand, Seen
-from record.nouns.nodes import STAGES
-from search.limits import Limits
-from search.policy import BestFirst, policy_of
-from search.scheduler import Scheduler
-from search.settings import SearchSettings
-from search.signals import NodeKilled, Signals
-from search.tree import view_of
+from labwright.record.events import Event
+from labwright.record.events.running import Commanded
+from labwright.record.events.searching import Settled
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.decisions import End, Expand, Seen
+from labwright.record.nouns.nodes import STAGES
+from labwright.search.limits import Limits
+from labwright.search.policy import BestFirst, policy_of
+from labwright.search.scheduler import Scheduler
+from labwright.search.settings import SearchSettings
+from labwright.search.signals import NodeKilled, Signals
+from labwright.search.tree import view_of
 from tests.search import virtual_time
 from tests.search.worlds import World, new_log, run, search, settings
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from record.events.searching import Decided
-from record.log import MemoryLog
-from record.nouns.data import DataPlan, MetricSpec
-from record.nouns.decisions import Expand, Extend, Seen
-from record.nouns.tuning import Hyperparameter, Setting, Trial
-from record.tuning import (
+from labwright.record.events.searching import Decided
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.data import DataPlan, MetricSpec
+from labwright.record.nouns.decisions import Expand, Extend, Seen
+from labwright.record.nouns.tuning import Hyperparameter, Setting, Trial
+from labwright.record.tuning import (
     TrialResult,
     best_of,
     chosen,
@@ -28,8 +28,8 @@ from record.tuning import (
     scores,
     studies_of,
 )
-from search import tuning
-from search.tree import View, view_of
+from labwright.search import tuning
+from labwright.search.tree import View, view_of
 from tests.search import worlds
 from tests.search.worlds import PLAN, World, new_log, run, settings, tree
 

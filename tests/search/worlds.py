@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import cache
 from random import Random
 
-from record.events.running import Started
-from record.events.searching import (
+from labwright.record.events.running import Started
+from labwright.record.events.searching import (
     CellExecuted,
     CellsOwed,
     Compared,
@@ -22,20 +22,20 @@ from record.events.searching import (
     Settled,
     WorkDone,
 )
-from record.fold.state import RunState
-from record.log import MemoryLog
-from record.nouns.cells import Cell
-from record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
-from record.nouns.decisions import Compare, End, Expand
-from record.nouns.idea import Idea
-from record.nouns.nodes import STAGES, Attempt, CellRun, Failure, StageName, node_id
-from record.nouns.tuning import Hyperparameter, Setting, Tuning
-from record.tuning import cells_of_trial
-from search.limits import Limits
-from search.policy import policy_of
-from search.replication import as_left, lock_of, unsettled
-from search.scheduler import Freed, Scheduler
-from search.settings import SearchSettings, StageLimits
+from labwright.record.fold.state import RunState
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
+from labwright.record.nouns.decisions import Compare, End, Expand
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import STAGES, Attempt, CellRun, Failure, StageName, node_id
+from labwright.record.nouns.tuning import Hyperparameter, Setting, Tuning
+from labwright.record.tuning import cells_of_trial
+from labwright.search.limits import Limits
+from labwright.search.policy import policy_of
+from labwright.search.replication import as_left, lock_of, unsettled
+from labwright.search.scheduler import Freed, Scheduler
+from labwright.search.settings import SearchSettings, StageLimits
 from tests.search import virtual_time
 
 PLAN = DataPlan(

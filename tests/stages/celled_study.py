@@ -7,11 +7,11 @@ All arms have one hyperparameter in common, and one has another; both are tuned.
 
 from __future__ import annotations
 
-from models.roles.coding import CodeInputs, Program
-from models.roles.figures import FigureScript, FiguresInputs, PlotInputs, Plots
-from models.scripted import ScriptedModel
-from record.nouns.data import Arm, Level
-from record.nouns.tuning import Hyperparameter, Tuning
+from labwright.models.roles.coding import CodeInputs, Program
+from labwright.models.roles.figures import FigureScript, FiguresInputs, PlotInputs, Plots
+from labwright.models.scripted import ScriptedModel
+from labwright.record.nouns.data import Arm, Level
+from labwright.record.nouns.tuning import Hyperparameter, Tuning
 from tests.claimed import claimed
 from tests.programs import whole
 from tests.stages import small_study

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.settings import Settings
-from record.events import Event
-from record.events.papers import Drafted, FiguresMade, Released
-from record.events.running import Started
-from record.events.searching import Decided, Summarised, WorkDone
-from record.folder import RunFolder, sha256
-from record.log import EventLog
-from record.nouns.decisions import Work
-from record.nouns.figures import FinalFigure
-from record.nouns.nodes import STAGES, StageSummary
+from labwright.agent.settings import Settings
+from labwright.record.events import Event
+from labwright.record.events.papers import Drafted, FiguresMade, Released
+from labwright.record.events.running import Started
+from labwright.record.events.searching import Decided, Summarised, WorkDone
+from labwright.record.folder import RunFolder, sha256
+from labwright.record.log import EventLog
+from labwright.record.nouns.decisions import Work
+from labwright.record.nouns.figures import FinalFigure
+from labwright.record.nouns.nodes import STAGES, StageSummary
 from tests.paper import synthetic
 
 QUOTE = "We ask whether smoothing the targets helps when labels are noisy."

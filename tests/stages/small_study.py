@@ -12,11 +12,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from models.offline.protocol import prior_search
-from models.offline.reading import code_reader
-from models.roles.assessing import FeedbackInputs, StageReport, SummaryInputs
-from models.roles.coding import CodeInputs, Program
-from models.roles.figures import (
+from labwright.models.offline.protocol import prior_search
+from labwright.models.offline.reading import code_reader
+from labwright.models.roles.assessing import FeedbackInputs, StageReport, SummaryInputs
+from labwright.models.roles.coding import CodeInputs, Program
+from labwright.models.roles.figures import (
     FigurePart,
     FigureReviewInputs,
     FigureReviews,
@@ -27,9 +27,9 @@ from models.roles.figures import (
     Plots,
     VisionInputs,
 )
-from models.roles.influence import Influence
-from models.roles.judge import JudgeAnswer, JudgeInputs, answer_type
-from models.roles.planning import (
+from labwright.models.roles.influence import Influence
+from labwright.models.roles.judge import JudgeAnswer, JudgeInputs, answer_type
+from labwright.models.roles.planning import (
     AblationPlan,
     AblationPlanInputs,
     MissingAblations,
@@ -37,9 +37,9 @@ from models.roles.planning import (
     PlanInputs,
     RiskTested,
 )
-from models.roles.protocol import ProtocolReview
-from models.roles.revising import CiteQueries, ReflectInputs, Reflection, ScopeFindings, TextEdit
-from models.roles.writing import (
+from labwright.models.roles.protocol import ProtocolReview
+from labwright.models.roles.revising import CiteQueries, ReflectInputs, Reflection, ScopeFindings, TextEdit
+from labwright.models.roles.writing import (
     ClaimLine,
     OutlineInputs,
     PaperOutline,
@@ -48,13 +48,13 @@ from models.roles.writing import (
     SectionInputs,
     Sections,
 )
-from models.scripted import ScriptedModel
-from record.ablation import Ablation
-from record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
-from record.nouns.figures import Aspect, FigureReview, PaperFigureReview
-from record.nouns.idea import Idea
-from record.nouns.nodes import Verdict
-from record.nouns.papers import Reading, Section
+from labwright.models.scripted import ScriptedModel
+from labwright.record.ablation import Ablation
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
+from labwright.record.nouns.figures import Aspect, FigureReview, PaperFigureReview
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import Verdict
+from labwright.record.nouns.papers import Reading, Section
 from tests.claimed import claimed
 from tests.programs import files
 

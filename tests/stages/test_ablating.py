@@ -14,40 +14,54 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agent.budget import shares_of
-from agent.settings import Settings, compose
-from models.backend import ModelRequest, Reply
-from models.budget import Budget
-from models.client import Models
-from models.errors import ModelOutputInvalid
-from models.roles.coding import CodeInputs
-from models.roles.planning import AblationPlan, AblationPlanInputs, MissingAblations, MissingAblationsInputs, RiskTested
-from models.roles.revising import ReflectInputs, Reflection
-from models.scripted import ScriptedModel
-from record.ablation_results import ablation_results
-from record.claims.means import replicates_of, winner
-from record.events import Event
-from record.events.papers import Drafted, FiguresMade
-from record.events.running import Limited, Resumed, Started
-from record.events.searching import AblationsMissed, AblationsPlanned, Decided, Executed, Prepared, Unsealed, WorkDone
-from record.fold.state import RunState
-from record.folder import RunFolder, sha256
-from record.log import MemoryLog
-from record.nouns.data import Measurement
-from record.nouns.decisions import Expand, Work
-from record.nouns.figures import AxesFacts, Figure, FigureFacts
-from record.nouns.nodes import STAGES, Failure
-from record.nouns.papers import Draft, Section
-from sandbox.job import Job, Outcome
-from sandbox.scripted import ScriptedExecutor
-from stages.bench import Bench
-from stages.briefs import code_inputs
-from stages.evidence.scoring import frozen
-from stages.missing_ablations import missing_ablations
-from stages.paper.appendix import ablation_rows, disclosures
-from stages.paper.disclosure import disclosure
-from stages.planned_ablations import answers_to_risks, sift
-from stages.stage import Research
+from labwright.agent.budget import shares_of
+from labwright.agent.settings import Settings, compose
+from labwright.models.backend import ModelRequest, Reply
+from labwright.models.budget import Budget
+from labwright.models.client import Models
+from labwright.models.errors import ModelOutputInvalid
+from labwright.models.roles.coding import CodeInputs
+from labwright.models.roles.planning import (
+    AblationPlan,
+    AblationPlanInputs,
+    MissingAblations,
+    MissingAblationsInputs,
+    RiskTested,
+)
+from labwright.models.roles.revising import ReflectInputs, Reflection
+from labwright.models.scripted import ScriptedModel
+from labwright.record.ablation_results import ablation_results
+from labwright.record.claims.means import replicates_of, winner
+from labwright.record.events import Event
+from labwright.record.events.papers import Drafted, FiguresMade
+from labwright.record.events.running import Limited, Resumed, Started
+from labwright.record.events.searching import (
+    AblationsMissed,
+    AblationsPlanned,
+    Decided,
+    Executed,
+    Prepared,
+    Unsealed,
+    WorkDone,
+)
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, sha256
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.decisions import Expand, Work
+from labwright.record.nouns.figures import AxesFacts, Figure, FigureFacts
+from labwright.record.nouns.nodes import STAGES, Failure
+from labwright.record.nouns.papers import Draft, Section
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.stages.bench import Bench
+from labwright.stages.briefs import code_inputs
+from labwright.stages.evidence.scoring import frozen
+from labwright.stages.missing_ablations import missing_ablations
+from labwright.stages.paper.appendix import ablation_rows, disclosures
+from labwright.stages.paper.disclosure import disclosure
+from labwright.stages.planned_ablations import answers_to_risks, sift
+from labwright.stages.stage import Research
 from tests.stages.small_study import IDEA, PLAN, ablated, ablation, small_model
 
 pytestmark = pytest.mark.slow
@@ -187,10 +201,10 @@ def without_tex_and_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object) -> tuple[()]:
         return ()
 
-    monkeypatch.setattr("stages.missing_ablations.drafted", assessed)
-    monkeypatch.setattr("stages.paper.reflection.drafted", assessed)
-    monkeypatch.setattr("stages.evidence.scoring.score_sealed", scored)
-    monkeypatch.setattr("stages.evidence.scoring.resampled", none)
+    monkeypatch.setattr("labwright.stages.missing_ablations.drafted", assessed)
+    monkeypatch.setattr("labwright.stages.paper.reflection.drafted", assessed)
+    monkeypatch.setattr("labwright.stages.evidence.scoring.score_sealed", scored)
+    monkeypatch.setattr("labwright.stages.evidence.scoring.resampled", none)
 
 
 def planning(*names: str) -> Callable[[AblationPlanInputs], AblationPlan]:
@@ -364,7 +378,7 @@ def test_the_reviewer_reads_values_and_what_was_done_and_asks_for_nothing_twice(
 
 
 def test_values_stand_where_the_macros_were() -> None:
-    from stages.missing_ablations import as_read
+    from labwright.stages.missing_ablations import as_read
     from tests.paper import synthetic
 
     read = as_read(synthetic.DRAFT, synthetic.state())

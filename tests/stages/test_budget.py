@@ -13,32 +13,32 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from agent.budget import check_budget, shares_of
-from agent.outlook import ahead_of
-from agent.settings import Settings, compose, override
-from inspector.render import status_lines
-from inspector.status import status_of
-from models.backend import ModelRequest, Reply
-from models.budget import Budget, most_of_call, prompt_tokens
-from models.client import Models
-from models.errors import ModelOutputInvalid
-from models.roles.coding import CodeInputs, Program
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.events import Event
-from record.events.running import Limited, Reserved, Resumed, Started
-from record.events.searching import Prepared
-from record.fold.state import RunState
-from record.folder import RunFolder, sha256
-from record.log import MemoryLog
-from record.nouns.data import Measurement
-from record.nouns.decisions import Expand, Spending
-from record.nouns.nodes import STAGES, Failure
-from record.reading import read_state
-from sandbox.job import Job, Outcome
-from sandbox.scripted import ScriptedExecutor
-from stages.bench import Bench
-from stages.stage import NothingWorkedError, Research
+from labwright.agent.budget import check_budget, shares_of
+from labwright.agent.outlook import ahead_of
+from labwright.agent.settings import Settings, compose, override
+from labwright.inspector.render import status_lines
+from labwright.inspector.status import status_of
+from labwright.models.backend import ModelRequest, Reply
+from labwright.models.budget import Budget, most_of_call, prompt_tokens
+from labwright.models.client import Models
+from labwright.models.errors import ModelOutputInvalid
+from labwright.models.roles.coding import CodeInputs, Program
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.events import Event
+from labwright.record.events.running import Limited, Reserved, Resumed, Started
+from labwright.record.events.searching import Prepared
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, sha256
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.decisions import Expand, Spending
+from labwright.record.nouns.nodes import STAGES, Failure
+from labwright.record.reading import read_state
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.stages.bench import Bench
+from labwright.stages.stage import NothingWorkedError, Research
 from tests.programs import files
 from tests.stages.small_study import IDEA, PLAN, experiment, plots, small_model
 
@@ -107,7 +107,7 @@ def code(rng: Random) -> Callable[[Job], tuple[float, Outcome]]:
 def drawn(job: Job) -> Outcome:
     from PIL import Image
 
-    from record.nouns.figures import AxesFacts, Figure, FigureFacts
+    from labwright.record.nouns.figures import AxesFacts, Figure, FigureFacts
 
     (job.folder / "figures").mkdir(parents=True, exist_ok=True)
     facts = FigureFacts(axes=(AxesFacts(xlabel="arm", ylabel="loss", series=1),))
@@ -192,7 +192,7 @@ def test_fifty_searches_stay_below_their_cap_and_leave_the_paper_its_share(fives
 def test_a_run_that_reaches_its_cap_compiles_a_partial_report(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agent import process, run
+    from labwright.agent import process, run
 
     settings = capped(seed)
 
@@ -216,7 +216,7 @@ def test_a_run_that_reaches_its_cap_compiles_a_partial_report(
 
 
 def test_a_cap_below_the_papers_share_is_refused() -> None:
-    from models.errors import ModelConfigError
+    from labwright.models.errors import ModelConfigError
 
     with pytest.raises(ModelConfigError, match=r"budget of \$1\.00 is too small.*\$\d+\.\d\d from the start"):
         check_budget(compose(flags={**FLAGS, "budget.usd": 1}, environment={}))

@@ -18,17 +18,17 @@ from random import Random
 
 import pytest
 
-from record.nouns.cells import Cell
-from record.source import ENTRY, PLOTS, file_of, visible_files
-from record.syntax import reads_of
-from sandbox.datasets import materialise
-from sandbox.executor import LocalExecutor
-from sandbox.job import Job
-from sandbox.settings import SandboxSettings
-from search.tree import View
-from stages.bench import Bench
-from stages.nodes.cells import keys_of
-from stages.report import whole_stage
+from labwright.record.nouns.cells import Cell
+from labwright.record.source import ENTRY, PLOTS, file_of, visible_files
+from labwright.record.syntax import reads_of
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Job
+from labwright.sandbox.settings import SandboxSettings
+from labwright.search.tree import View
+from labwright.stages.bench import Bench
+from labwright.stages.nodes.cells import keys_of
+from labwright.stages.report import whole_stage
 from tests.stages.test_prompt_inputs import Story
 
 Source = dict[str, str]

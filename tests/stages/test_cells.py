@@ -11,32 +11,32 @@ from types import SimpleNamespace
 import pytest
 from pydantic import BaseModel
 
-from agent.cell_audit import disagreements
 from benchmarks.grids import GRID
 from benchmarks.studies import PLAN, SlowModel, bench_for, drawn, measured, program_of
-from models.backend import ModelRequest
-from models.roles.coding import CodeInputs, Program
-from record.cells import all_cells
-from record.claims.decisions import decisions
-from record.edits import File
-from record.events.searching import CellExecuted
-from record.keeping import collect
-from record.nouns.cells import Cell
-from record.nouns.data import DataPlan, DatasetUse, LeftOut, Level
-from record.nouns.nodes import Failure, Node, retries
-from record.nouns.tuning import Hyperparameter, Tuning
-from sandbox.job import CellOutcome, Job, Outcome
-from sandbox.scripted import ScriptedExecutor
-from search.replication import FRESH
-from search.scheduler import all_results
-from search.score import panel_of
-from search.settings import SearchSettings, StageLimits
-from search.tree import view_of
-from stages.bench import Bench
-from stages.nodes import cells
-from stages.nodes.cells import again, differing, is_grid, keys_of, owed, taken_over
-from stages.nodes.node import measure_taken_over
-from stages.stage import Research
+from labwright.agent.cell_audit import disagreements
+from labwright.models.backend import ModelRequest
+from labwright.models.roles.coding import CodeInputs, Program
+from labwright.record.cells import all_cells
+from labwright.record.claims.decisions import decisions
+from labwright.record.edits import File
+from labwright.record.events.searching import CellExecuted
+from labwright.record.keeping import collect
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import DataPlan, DatasetUse, LeftOut, Level
+from labwright.record.nouns.nodes import Failure, Node, retries
+from labwright.record.nouns.tuning import Hyperparameter, Tuning
+from labwright.sandbox.job import CellOutcome, Job, Outcome
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.search.replication import FRESH
+from labwright.search.scheduler import all_results
+from labwright.search.score import panel_of
+from labwright.search.settings import SearchSettings, StageLimits
+from labwright.search.tree import view_of
+from labwright.stages.bench import Bench
+from labwright.stages.nodes import cells
+from labwright.stages.nodes.cells import again, differing, is_grid, keys_of, owed, taken_over
+from labwright.stages.nodes.node import measure_taken_over
+from labwright.stages.stage import Research
 from tests.claimed import claimed
 
 ENTRY = "import arms.{0}\nimport lab\n\nRATE = {1}\n\n\ndef run(cell):\n    pass\n\n\nlab.measure(run)\n"

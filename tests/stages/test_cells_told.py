@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from record.claims.means import paper_claims
-from record.events.searching import CellExecuted, CellsOwed
-from record.fold.apply import fold
-from record.fold.state import RunState
-from record.nouns.cells import Cell
-from stages.paper.appendix import disclosures, incidents, supplement
-from stages.paper.disclosure import disclosure
+from labwright.record.claims.means import paper_claims
+from labwright.record.events.searching import CellExecuted, CellsOwed
+from labwright.record.fold.apply import fold
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.cells import Cell
+from labwright.stages.paper.appendix import disclosures, incidents, supplement
+from labwright.stages.paper.disclosure import disclosure
 from tests.inspector.celled import celled, key_of, ran
 from tests.inspector.story import told
 from tests.paper import synthetic

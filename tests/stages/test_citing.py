@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from literature import LibraryError
-from literature.library import as_bibtex
-from literature.lookup import open_literature
-from literature.settings import SOURCES, Credentials, LiteratureSettings
-from literature.verification import verification_of
-from models.client import Models
-from models.roles.revising import (
+from labwright.literature import LibraryError
+from labwright.literature.library import as_bibtex
+from labwright.literature.lookup import open_literature
+from labwright.literature.settings import SOURCES, Credentials, LiteratureSettings
+from labwright.literature.verification import verification_of
+from labwright.models.client import Models
+from labwright.models.roles.revising import (
     Chosen,
     CiteAskInputs,
     CiteQueries,
@@ -25,30 +25,30 @@ from models.roles.revising import (
     CiteSelection,
     Reflection,
 )
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.claims.means import winner
-from record.events import Event
-from record.events.papers import Drafted, FiguresMade, WorksChosen, WorksFound
-from record.events.running import Answered, Started
-from record.events.searching import Decided, Summarised, WorkDone
-from record.folder import RunFolder, write_source
-from record.log import MemoryLog
-from record.manifest import files_of
-from record.nouns.decisions import Work
-from record.nouns.figures import FinalFigure
-from record.nouns.nodes import STAGES, StageSummary
-from record.nouns.papers import Draft, Section
-from sandbox.job import Outcome
-from sandbox.scripted import ScriptedExecutor
-from search.settings import SearchSettings
-from stages.bench import Bench
-from stages.paper import citations
-from stages.paper.citations import check_library, cite
-from stages.paper.material import library_of
-from stages.paper.reflection import reflect_inputs
-from stages.paper.versions import material_of
-from stages.settings import PaperSettings
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.claims.means import winner
+from labwright.record.events import Event
+from labwright.record.events.papers import Drafted, FiguresMade, WorksChosen, WorksFound
+from labwright.record.events.running import Answered, Started
+from labwright.record.events.searching import Decided, Summarised, WorkDone
+from labwright.record.folder import RunFolder, write_source
+from labwright.record.log import MemoryLog
+from labwright.record.manifest import files_of
+from labwright.record.nouns.decisions import Work
+from labwright.record.nouns.figures import FinalFigure
+from labwright.record.nouns.nodes import STAGES, StageSummary
+from labwright.record.nouns.papers import Draft, Section
+from labwright.sandbox.job import Outcome
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.search.settings import SearchSettings
+from labwright.stages.bench import Bench
+from labwright.stages.paper import citations
+from labwright.stages.paper.citations import check_library, cite
+from labwright.stages.paper.material import library_of
+from labwright.stages.paper.reflection import reflect_inputs
+from labwright.stages.paper.versions import material_of
+from labwright.stages.settings import PaperSettings
 from tests.literature.catalogues import Catalogues, down
 from tests.literature.worlds import FALSE_ENTRIES, TRUE_ENTRIES, WORLD
 from tests.paper import synthetic

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.audit import audit
-from agent.settings import compose
-from models.roles.coding import CodeInputs, Program
-from models.roles.figures import FigureScript, FiguresInputs, PlotInputs, Plots
-from models.scripted import ScriptedModel
-from record.claims.means import winner
-from record.estimands import EstimandError, Place, described, evaluated
-from record.nouns.data import DataPlan, DatasetUse, Factor, LeftOut, Level, MetricSpec
-from record.nouns.hypotheses import Effect, Hypothesis, Rival
+from labwright.agent.audit import audit
+from labwright.agent.settings import compose
+from labwright.models.roles.coding import CodeInputs, Program
+from labwright.models.roles.figures import FigureScript, FiguresInputs, PlotInputs, Plots
+from labwright.models.scripted import ScriptedModel
+from labwright.record.claims.means import winner
+from labwright.record.estimands import EstimandError, Place, described, evaluated
+from labwright.record.nouns.data import DataPlan, DatasetUse, Factor, LeftOut, Level, MetricSpec
+from labwright.record.nouns.hypotheses import Effect, Hypothesis, Rival
 from tests.programs import whole
 from tests.stages import celled_study
 from tests.stages.test_own_data import LEAST, farms, ran

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from record.claims.decisions import decisions
-from record.fold.state import RunState
-from record.folder import RunFolder
-from record.nouns.data import Measurement
-from record.nouns.hypotheses import Effect, Hypothesis
-from stages.paper.decided import as_json, data_of, script_of
-from stages.paper.figures import style_files, style_for
-from stages.paper.template import load
+from labwright.record.claims.decisions import decisions
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.hypotheses import Effect, Hypothesis
+from labwright.stages.paper.decided import as_json, data_of, script_of
+from labwright.stages.paper.figures import style_files, style_for
+from labwright.stages.paper.template import load
 from tests.claimed import claimed
 from tests.paper import synthetic
 

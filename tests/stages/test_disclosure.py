@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from record.events import Event
-from record.events.papers import Drafted, FiguresMade
-from record.events.running import Commanded
-from record.events.searching import (
+from labwright.record.events import Event
+from labwright.record.events.papers import Drafted, FiguresMade
+from labwright.record.events.running import Commanded
+from labwright.record.events.searching import (
     Compared,
     Decided,
     Executed,
@@ -20,14 +20,14 @@ from record.events.searching import (
     Suspected,
     Unsealed,
 )
-from record.fold.apply import fold
-from record.nouns.data import Measurement
-from record.nouns.decisions import Compare, Expand
-from record.nouns.figures import FigureReview
-from record.nouns.nodes import Attempt, Failure, Finding, NodeStatus
-from record.nouns.papers import PaperFinding
-from stages.paper.appendix import incidents
-from stages.paper.disclosure import disclosure
+from labwright.record.fold.apply import fold
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.decisions import Compare, Expand
+from labwright.record.nouns.figures import FigureReview
+from labwright.record.nouns.nodes import Attempt, Failure, Finding, NodeStatus
+from labwright.record.nouns.papers import PaperFinding
+from labwright.stages.paper.appendix import incidents
+from labwright.stages.paper.disclosure import disclosure
 from tests.paper import synthetic
 
 STEPS = Measurement(name="steps", value=3.0, condition="method", dataset="digits", split="test", seed=1,

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from record.claims.means import Claim
-from record.claims.printing import printed, setups
-from record.effort import account_of, parity_of
-from record.fold.state import RunState
-from record.nouns.tuning import Anchor
-from stages.paper.appendix import disclosures, supplement
-from stages.paper.disclosure import disclosure
-from stages.paper.effort import drawn
-from stages.paper.material import PaperClaims, claims_of
-from stages.paper.tables import tables
-from stages.paper.template import load
-from stages.paper.typeset import assess
+from labwright.record.claims.means import Claim
+from labwright.record.claims.printing import printed, setups
+from labwright.record.effort import account_of, parity_of
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.tuning import Anchor
+from labwright.stages.paper.appendix import disclosures, supplement
+from labwright.stages.paper.disclosure import disclosure
+from labwright.stages.paper.effort import drawn
+from labwright.stages.paper.material import PaperClaims, claims_of
+from labwright.stages.paper.tables import tables
+from labwright.stages.paper.template import load
+from labwright.stages.paper.typeset import assess
 from tests.inspector.story import told
 from tests.inspector.tuned import tuned
 from tests.paper import synthetic
@@ -97,7 +97,7 @@ def test_the_text_must_tell_what_is_unequal_stale_or_unanchored() -> None:
 
 
 def test_a_best_setting_that_came_late_stands_beside_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("record.tuning.FEWEST", 3)  # trials of smooth, of which the last is the best
+    monkeypatch.setattr("labwright.record.tuning.FEWEST", 3)  # trials of smooth, of which the last is the best
     state = tuned(stale=False).state
     claims = claims_of(state)
     assert [one.verdict for one in claims.differences] == ["improved, tuning not converged, unanchored"]

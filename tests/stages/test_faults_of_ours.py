@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.studies import drawn
-from models.errors import ModelUnavailable
-from record.events.running import Resumed
-from record.events.searching import Judged
-from record.nouns.nodes import Failure
-from record.reading import RecordError, read_state
-from sandbox.errors import GpuError
-from sandbox.job import Job, Outcome
-from stages.bench import SameFaultError
-from stages.stage import Research
+from labwright.models.errors import ModelUnavailable
+from labwright.record.events.running import Resumed
+from labwright.record.events.searching import Judged
+from labwright.record.nouns.nodes import Failure
+from labwright.record.reading import RecordError, read_state
+from labwright.sandbox.errors import GpuError
+from labwright.sandbox.job import Job, Outcome
+from labwright.stages.bench import SameFaultError
+from labwright.stages.stage import Research
 from tests.stages.test_nodes import Script, agenda, search
 
 
@@ -63,7 +63,7 @@ async def test_a_failure_of_disk_database_device_or_model_is_never_a_nodes(
         raise error
 
     # nothing that code leaves brings these about: the machine is what would have to fail
-    monkeypatch.setattr("stages.nodes.node.check", fails)
+    monkeypatch.setattr("labwright.stages.nodes.node.check", fails)
     bench, _ = search(tmp_path, lambda job: None)
     with pytest.raises(type(error)):
         await Research(bench).stage("agenda")

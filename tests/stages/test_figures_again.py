@@ -7,19 +7,19 @@ import hashlib
 import time
 from pathlib import Path
 
-from models.backend import ModelRequest, Reply
-from models.client import Models
-from models.errors import ImagesRefused
-from models.roles.figures import FigureReviews, PlotInputs, Plots, VisionInputs
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.nouns.figures import AxesFacts, Figure, FigureFacts, FigureReview
-from sandbox.job import Job, Outcome
-from sandbox.scripted import ScriptedExecutor
-from stages.bench import Bench
-from stages.nodes.canvas import Canvas, subject_of
-from stages.nodes.plotting import UNSEEN, draw
-from stages.paper.appendix import incidents
+from labwright.models.backend import ModelRequest, Reply
+from labwright.models.client import Models
+from labwright.models.errors import ImagesRefused
+from labwright.models.roles.figures import FigureReviews, PlotInputs, Plots, VisionInputs
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.nouns.figures import AxesFacts, Figure, FigureFacts, FigureReview
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.stages.bench import Bench
+from labwright.stages.nodes.canvas import Canvas, subject_of
+from labwright.stages.nodes.plotting import UNSEEN, draw
+from labwright.stages.paper.appendix import incidents
 from tests.stages.test_prompt_inputs import Story, cells
 
 GOOD = FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="loss", series=1),))

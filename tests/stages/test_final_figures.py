@@ -14,23 +14,30 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from models.client import Models
-from models.roles.figures import FigurePart, FigureReviews, FigureScript, FiguresInputs, FigureStyle, VisionInputs
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.events.papers import FiguresMade
-from record.events.searching import Settled
-from record.nouns.data import DataPlan, DatasetFacts, DatasetUse
-from record.nouns.figures import AxesFacts, Figure, FigureFacts, FigureReview
-from record.nouns.nodes import Failure
-from review.figures import About, lint_all, refusing
-from sandbox.executor import LocalExecutor
-from sandbox.job import Job, Outcome
-from sandbox.scripted import ScriptedExecutor
-from sandbox.settings import SandboxSettings
-from stages.bench import Bench
-from stages.nodes.canvas import Canvas
-from stages.paper.figures import MOST, MOST_IN_TEXT, Studio, choose, draw_all, draw_figures, generated
+from labwright.models.client import Models
+from labwright.models.roles.figures import (
+    FigurePart,
+    FigureReviews,
+    FigureScript,
+    FiguresInputs,
+    FigureStyle,
+    VisionInputs,
+)
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.events.papers import FiguresMade
+from labwright.record.events.searching import Settled
+from labwright.record.nouns.data import DataPlan, DatasetFacts, DatasetUse
+from labwright.record.nouns.figures import AxesFacts, Figure, FigureFacts, FigureReview
+from labwright.record.nouns.nodes import Failure
+from labwright.review.figures import About, lint_all, refusing
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.sandbox.settings import SandboxSettings
+from labwright.stages.bench import Bench
+from labwright.stages.nodes.canvas import Canvas
+from labwright.stages.paper.figures import MOST, MOST_IN_TEXT, Studio, choose, draw_all, draw_figures, generated
 from tests.stages.test_prompt_inputs import PLAN, Story, cells
 
 # --- which, and where -------------------------------------------------------------------------------------------------
@@ -150,7 +157,7 @@ async def test_a_figure_that_we_stumble_over_is_asked_for_again(
         raise LookupError("a fault of ours")
 
     bench, _, asked = bench_of(finished(tmp_path), {"one": "good"}, {"one": "good"})
-    monkeypatch.setattr("stages.nodes.plotting.lint_all", stumbles)  # no figure is known to bring it about
+    monkeypatch.setattr("labwright.stages.nodes.plotting.lint_all", stumbles)  # no figure is known to bring it about
     await draw_figures(bench)
     assert "LookupError: a fault of ours" in asked[1].complaints[0]
     assert bench.state.figures is not None and list(bench.state.figures.descriptions) == ["one"]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from record.folder import part_of
-from record.nouns.nodes import Failure
-from sandbox.job import CHECKPOINTS, Job, Outcome
-from sandbox.workspace import rescue_checkpoints
-from stages.bench import Bench
-from stages.briefs import code_inputs, node_brief
+from labwright.record.folder import part_of
+from labwright.record.nouns.nodes import Failure
+from labwright.sandbox.job import CHECKPOINTS, Job, Outcome
+from labwright.sandbox.workspace import rescue_checkpoints
+from labwright.stages.bench import Bench
+from labwright.stages.briefs import code_inputs, node_brief
 from tests.stages.test_nodes import agenda, failed, measured, search
 
 GOOD = Outcome(seconds=1, measurements=measured(0.5))

@@ -12,37 +12,37 @@ import pytest
 from pydantic import BaseModel
 
 from benchmarks.studies import measured
-from models.backend import ModelRequest
-from models.client import Models
-from models.roles.coding import CodeInputs, Program
-from models.roles.figures import PlotInputs, Plots
-from models.roles.reading import CodeReaderInputs, CodeReading
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.claims.means import paper_claims, trusted_replicates, winner
-from record.events.running import Commanded
-from record.events.searching import Prepared, Probed, Suspected
-from record.nouns.cells import Cell
-from record.nouns.code_reading import CodeDoubt
-from record.nouns.data import DatasetFacts
-from record.nouns.nodes import Finding
-from review.honesty.probe import ENTRY, TASK, program
-from sandbox.datasets import materialise
-from sandbox.executor import LocalExecutor
-from sandbox.job import Job, Outcome
-from sandbox.scoring import chance_level, final_predictions
-from sandbox.scripted import ScriptedExecutor
-from sandbox.settings import SandboxSettings
-from search.settings import RETRY_FACTOR, SearchSettings
-from stages.bench import Bench
-from stages.evidence.probing import chosen_cells, probe_winners
-from stages.evidence.scoring import frozen, score_tests
-from stages.nodes.canvas import Canvas
-from stages.nodes.plotting import draw
-from stages.paper.appendix import incidents
-from stages.settings import PaperSettings
-from stages.shares import RunShares
-from stages.stage import NothingWorkedError
+from labwright.models.backend import ModelRequest
+from labwright.models.client import Models
+from labwright.models.roles.coding import CodeInputs, Program
+from labwright.models.roles.figures import PlotInputs, Plots
+from labwright.models.roles.reading import CodeReaderInputs, CodeReading
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.claims.means import paper_claims, trusted_replicates, winner
+from labwright.record.events.running import Commanded
+from labwright.record.events.searching import Prepared, Probed, Suspected
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.code_reading import CodeDoubt
+from labwright.record.nouns.data import DatasetFacts
+from labwright.record.nouns.nodes import Finding
+from labwright.review.honesty.probe import ENTRY, TASK, program
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.scoring import chance_level, final_predictions
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.sandbox.settings import SandboxSettings
+from labwright.search.settings import RETRY_FACTOR, SearchSettings
+from labwright.stages.bench import Bench
+from labwright.stages.evidence.probing import chosen_cells, probe_winners
+from labwright.stages.evidence.scoring import frozen, score_tests
+from labwright.stages.nodes.canvas import Canvas
+from labwright.stages.nodes.plotting import draw
+from labwright.stages.paper.appendix import incidents
+from labwright.stages.settings import PaperSettings
+from labwright.stages.shares import RunShares
+from labwright.stages.stage import NothingWorkedError
 from tests.programs import files
 from tests.stages.small_study import experiment
 from tests.stages.test_nodes import agenda, program_or_plots, search
@@ -224,9 +224,9 @@ def unused(job: Job) -> tuple[float, Outcome]:
 
 @pytest.mark.slow
 async def test_code_that_learns_is_probed_in_a_kernel_and_passes(tmp_path: Path) -> None:
-    from review.honesty.probe import labels_probe, without_labels
-    from review.honesty.row_probe import PROGRAM as ROWS
-    from review.honesty.row_probe import rows_probe
+    from labwright.review.honesty.probe import labels_probe, without_labels
+    from labwright.review.honesty.row_probe import PROGRAM as ROWS
+    from labwright.review.honesty.row_probe import rows_probe
     from tests.stages.small_study import PLAN
 
     views, labels = tmp_path / "views", tmp_path / "labels"
@@ -252,7 +252,7 @@ async def test_code_that_learns_is_probed_in_a_kernel_and_passes(tmp_path: Path)
 
 
 def test_a_probe_is_an_event_that_reads_back() -> None:
-    from record.events import EVENT
+    from labwright.record.events import EVENT
 
     one = Probed(node="n0001", probe="seed", outcome="still", why="the same")
     assert EVENT.validate_json(one.model_dump_json()) == one

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from record.events.searching import Decided, Judged, Proposed
-from record.fold.state import RunState
-from record.folder import RunFolder, read_source, sha256_of_files, write_source
-from record.nouns.decisions import Expand
-from record.source import FILE_BYTES
-from stages.nodes.human import CodeError, Written, first_choice, read_code
-from stages.planned_ablations import written_by_people
+from labwright.record.events.searching import Decided, Judged, Proposed
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, read_source, sha256_of_files, write_source
+from labwright.record.nouns.decisions import Expand
+from labwright.record.source import FILE_BYTES
+from labwright.stages.nodes.human import CodeError, Written, first_choice, read_code
+from labwright.stages.planned_ablations import written_by_people
 from tests.search.worlds import ended, new_log
 
 CODE = "WIDTH = 3\nimport lab\nlab.seed_everything()\n"
@@ -45,7 +45,7 @@ def test_a_folder_is_code_plots_and_a_plan(tmp_path: Path) -> None:
     ({"experiment_py": CODE, "plots_py": "x ="}, "plots.py is not valid Python"),
     ({"experiment_py": "#" * (FILE_BYTES + 1)}, "more than"),
     ({"experiment_py": CODE, "scores_json": "1"}, "'scores.json' is a name of the harness"),
-    ({"experiment_py": "from record.nouns.idea import Idea"}, "imports 'record.nouns.idea'"),
+    ({"experiment_py": "from labwright.record.nouns.idea import Idea"}, "imports 'labwright.record.nouns.idea'"),
     ({"experiment_py": "import lab._store"}, "imports 'lab._store'"),
     ({"experiment_py": CODE, "README_md": "x" * 5000}, "5000 characters"),
     ({"experiment_py": "(" * 5000 + ")" * 5000}, "is not valid Python")])
@@ -85,7 +85,7 @@ def test_links_pipes_and_other_bytes_are_never_read(tmp_path: Path) -> None:
 
 def at(point: str) -> RunState:
     """A small search, up to a point."""
-    from record.branching import cut_at
+    from labwright.record.branching import cut_at
 
     whole = ended()
     return cut_at([(event, 0.0) for event in whole.events], point).state

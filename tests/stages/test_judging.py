@@ -11,31 +11,31 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from models.backend import Backend
-from models.client import Models
-from models.errors import ModelOutputInvalid, ModelRefused, ModelUnavailable
-from models.offline.researcher import OfflineResearcher
-from models.roles.influence import Influence, InfluenceInputs
-from models.roles.judge import JudgeInputs, answer_type
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.events.papers import Assessed
-from record.events.running import Answered, Ended, Limited, Resumed
-from record.fold.apply import fold
-from record.fold.state import RunState
-from record.folder import RunFolder, sha256
-from record.log import EventLog
-from record.manifest import files_of
-from record.nouns.papers import Judgement
-from record.reading import read_state
-from review.judge import facts_of
-from sandbox.scripted import ScriptedExecutor
-from search.settings import SearchSettings
-from stages.bench import Bench
-from stages.judging import judge, write_report
-from stages.paper.appendix import appendix
-from stages.paper.sheets import sheets
-from stages.settings import PaperSettings
+from labwright.models.backend import Backend
+from labwright.models.client import Models
+from labwright.models.errors import ModelOutputInvalid, ModelRefused, ModelUnavailable
+from labwright.models.offline.researcher import OfflineResearcher
+from labwright.models.roles.influence import Influence, InfluenceInputs
+from labwright.models.roles.judge import JudgeInputs, answer_type
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.events.papers import Assessed
+from labwright.record.events.running import Answered, Ended, Limited, Resumed
+from labwright.record.fold.apply import fold
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, sha256
+from labwright.record.log import EventLog
+from labwright.record.manifest import files_of
+from labwright.record.nouns.papers import Judgement
+from labwright.record.reading import read_state
+from labwright.review.judge import facts_of
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.search.settings import SearchSettings
+from labwright.stages.bench import Bench
+from labwright.stages.judging import judge, write_report
+from labwright.stages.paper.appendix import appendix
+from labwright.stages.paper.sheets import sheets
+from labwright.stages.settings import PaperSettings
 from tests.paper import synthetic
 from tests.stages import finished
 
@@ -213,7 +213,7 @@ def test_a_resume_for_the_judge_changes_nothing_that_the_paper_says_of_its_origi
 
 
 def _events(run: Path) -> list[object]:
-    from record.reading import read_events
+    from labwright.record.reading import read_events
 
     return [event for event, _ in read_events(run / "run.db")]
 

@@ -11,23 +11,23 @@ from typing import Any
 
 import pytest
 
-from agent import run as runs_of
-from agent.audit import audit
-from agent.branch import Addition, make, origin_of
-from agent.cli import main
-from models.backend import ModelRequest, Reply
-from models.roles.coding import CodeInputs, Program
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record import keeping
-from record.claims.means import replicates_of, winner
-from record.events.running import Collected
-from record.events.searching import Judged
-from record.fold.state import RunState
-from record.folder import RunFolder, read_source, sha256
-from record.log import EventLog
-from record.reading import read_events, read_state
-from record.syntax import strings_in
+from labwright.agent import run as runs_of
+from labwright.agent.audit import audit
+from labwright.agent.branch import Addition, make, origin_of
+from labwright.agent.cli import main
+from labwright.models.backend import ModelRequest, Reply
+from labwright.models.roles.coding import CodeInputs, Program
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record import keeping
+from labwright.record.claims.means import replicates_of, winner
+from labwright.record.events.running import Collected
+from labwright.record.events.searching import Judged
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, read_source, sha256
+from labwright.record.log import EventLog
+from labwright.record.reading import read_events, read_state
+from labwright.record.syntax import strings_in
 from tests.kept_executions import kept_executions
 from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_whole_run import small_settings

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from models.backend import ModelRequest, Reply
-from models.client import Models
-from models.roles.figures import FigureReviewInputs, PaperFigureReviews
-from models.roles.revising import Reflection
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.events.papers import Drafted, FiguresMade
-from record.nouns.figures import Aspect, FigureReview, FinalFigure, PaperFigureReview
-from record.nouns.papers import Draft, Section
-from review.evidence import tex
-from stages.bench import Bench
-from stages.paper.figure_review import UNSEEN, figures_of, review_paper_figures
-from stages.paper.versions import drafted, material_of
+from labwright.models.backend import ModelRequest, Reply
+from labwright.models.client import Models
+from labwright.models.roles.figures import FigureReviewInputs, PaperFigureReviews
+from labwright.models.roles.revising import Reflection
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.events.papers import Drafted, FiguresMade
+from labwright.record.nouns.figures import Aspect, FigureReview, FinalFigure, PaperFigureReview
+from labwright.record.nouns.papers import Draft, Section
+from labwright.review.evidence import tex
+from labwright.stages.bench import Bench
+from labwright.stages.paper.figure_review import UNSEEN, figures_of, review_paper_figures
+from labwright.stages.paper.versions import drafted, material_of
 from tests.stages.test_final_figures import finished
 from tests.stages.test_prompt_inputs import Story
 

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from agent.cell_audit import disagreements
 from benchmarks.studies import SlowModel, bench_for, drawn, measured
-from record.cells import all_cells
-from record.events import Event
-from record.events.searching import Executed, Proposed
-from record.fold.apply import fold
-from record.nouns.cells import Cell
-from record.nouns.decisions import CallKey
-from record.nouns.nodes import Failure, Node
-from record.reading import read_events
-from sandbox.job import CellOutcome, Job, Outcome
-from sandbox.scripted import ScriptedExecutor
-from search.settings import SearchSettings, StageLimits
-from stages.bench import Bench
-from stages.nodes import cells
-from stages.stage import Research
+from labwright.agent.cell_audit import disagreements
+from labwright.record.cells import all_cells
+from labwright.record.events import Event
+from labwright.record.events.searching import Executed, Proposed
+from labwright.record.fold.apply import fold
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.decisions import CallKey
+from labwright.record.nouns.nodes import Failure, Node
+from labwright.record.reading import read_events
+from labwright.sandbox.job import CellOutcome, Job, Outcome
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.search.settings import SearchSettings, StageLimits
+from labwright.stages.bench import Bench
+from labwright.stages.nodes import cells
+from labwright.stages.stage import Research
 from tests.stages.test_cells import program
 
 WRONG = Failure(kind="other", message="ValueError: no")

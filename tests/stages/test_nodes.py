@@ -9,17 +9,17 @@ import pytest
 from pydantic import BaseModel
 
 from benchmarks.studies import SlowModel, bench_for, drawn, measured, program_of
-from models.backend import ModelRequest
-from models.errors import ContextTooLong, ModelOutputInvalid
-from models.roles.coding import CodeInputs, Program
-from models.roles.figures import PlotInputs, Plots
-from record.edits import Edit
-from record.nouns.nodes import ErrorClass, Failure, Node
-from sandbox.job import Job, Outcome
-from sandbox.scripted import ScriptedExecutor
-from search.settings import SearchSettings, StageLimits
-from stages.bench import Bench
-from stages.stage import Research
+from labwright.models.backend import ModelRequest
+from labwright.models.errors import ContextTooLong, ModelOutputInvalid
+from labwright.models.roles.coding import CodeInputs, Program
+from labwright.models.roles.figures import PlotInputs, Plots
+from labwright.record.edits import Edit
+from labwright.record.nouns.nodes import ErrorClass, Failure, Node
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.search.settings import SearchSettings, StageLimits
+from labwright.stages.bench import Bench
+from labwright.stages.stage import Research
 from tests.programs import whole
 
 Script = Callable[[Job], Outcome | None]

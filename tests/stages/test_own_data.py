@@ -12,25 +12,25 @@ from pathlib import Path
 
 import pytest
 
-from agent.audit import audit
-from agent.settings import Settings, compose
-from models.backend import ModelRequest, OneModel, Reply
-from models.roles.coding import Program
-from models.roles.planning import PlanInputs
-from models.roles.revising import ReflectInputs, Reflection, TextEdit
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record import control
-from record.ablation_results import ablation_results
-from record.claims.means import claims_on_test
-from record.events import Event
-from record.events.running import Commanded
-from record.events.searching import Judged
-from record.fold.state import RunState
-from record.nouns.data import DataPlan, DatasetUse
-from record.nouns.idea import Idea
-from record.reading import read_events, read_state
-from sandbox.errors import DatasetError
+from labwright.agent.audit import audit
+from labwright.agent.settings import Settings, compose
+from labwright.models.backend import ModelRequest, OneModel, Reply
+from labwright.models.roles.coding import Program
+from labwright.models.roles.planning import PlanInputs
+from labwright.models.roles.revising import ReflectInputs, Reflection, TextEdit
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record import control
+from labwright.record.ablation_results import ablation_results
+from labwright.record.claims.means import claims_on_test
+from labwright.record.events import Event
+from labwright.record.events.running import Commanded
+from labwright.record.events.searching import Judged
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.data import DataPlan, DatasetUse
+from labwright.record.nouns.idea import Idea
+from labwright.record.reading import read_events, read_state
+from labwright.sandbox.errors import DatasetError
 from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_whole_run import SMALL
 
@@ -100,7 +100,7 @@ def ran(
     until: Callable[[Event], bool] = lambda _: False,
 ) -> RunState:
     """A run that is stopped after an event of which `until` says so."""
-    from agent import run
+    from labwright.agent import run
 
     def opened(_: ModelSettings) -> OneModel:
         return model

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.audit import audit
-from agent.settings import Settings, compose
-from models.backend import ModelRequest, OneModel, Reply
-from models.roles.coding import CodeInputs, Program
-from models.roles.planning import PlanInputs
-from record.nouns.data import DataPlan, DatasetUse, MetricSpec
-from sandbox.errors import DatasetError
+from labwright.agent.audit import audit
+from labwright.agent.settings import Settings, compose
+from labwright.models.backend import ModelRequest, OneModel, Reply
+from labwright.models.roles.coding import CodeInputs, Program
+from labwright.models.roles.planning import PlanInputs
+from labwright.record.nouns.data import DataPlan, DatasetUse, MetricSpec
+from labwright.sandbox.errors import DatasetError
 from tests.programs import files
 from tests.sandbox.test_evaluation import WALK
 from tests.stages.small_study import IDEA, plots, small_model
@@ -129,7 +129,7 @@ def _changed(run: Path, first: str, second: str) -> None:
 
 
 def test_a_scorer_that_cannot_be_used_ends_the_run_before_it_begins(tmp_path: Path) -> None:
-    from agent import run
+    from labwright.agent import run
 
     (tmp_path / "grid.py").write_text(WALK.replace("METRICS", "NUMBERS"))
     settings = compose(environment={}, flags=LEAST | {"sandbox.scorers": f"digits={tmp_path / 'grid.py'}:walk"})

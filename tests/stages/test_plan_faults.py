@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.roles.planning import CatalogueEntry
-from record.nouns.data import Arm, DataPlan, DatasetUse, LeftOut, Level, MetricSpec, Scorer
-from sandbox.metrics import METRICS, computed, score
-from stages.prepare import faults_of, with_worst
+from labwright.models.roles.planning import CatalogueEntry
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, LeftOut, Level, MetricSpec, Scorer
+from labwright.sandbox.metrics import METRICS, computed, score
+from labwright.stages.prepare import faults_of, with_worst
 from tests.claimed import claimed
 
 SIZES = {"train": 100, "dev": 20, "validation": 40, "test": 40}

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from record.nouns.data import Arm, DataPlan, DatasetUse, LeftOut, MetricSpec
-from record.nouns.idea import GivenAnchor
-from record.nouns.tuning import Anchor, Hyperparameter, Tuning
-from stages.planned_tuning import tuning_faults
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, LeftOut, MetricSpec
+from labwright.record.nouns.idea import GivenAnchor
+from labwright.record.nouns.tuning import Anchor, Hyperparameter, Tuning
+from labwright.stages.planned_tuning import tuning_faults
 
 RATE: dict[str, Any] = {"name": "rate", "kind": "log", "low": 1e-4, "high": 0.1, "default": 0.003, "source": "Adam's"}
 OPTIMISER: dict[str, Any] = {"name": "optimiser", "kind": "choice", "options": ("sgd", "adam"), "default": "adam",

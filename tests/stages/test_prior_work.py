@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from inspector.status import status_in
-from inspector.web.pieces import checks_of
-from literature.lookup import open_literature
-from literature.settings import SOURCES, Credentials, LiteratureSettings
-from models.client import Models
-from models.offline.ideating import digest
-from models.roles.planning import AmendedPlan, PlanInputs
-from models.roles.protocol import (
+from labwright.inspector.status import status_in
+from labwright.inspector.web.pieces import checks_of
+from labwright.literature.lookup import open_literature
+from labwright.literature.settings import SOURCES, Credentials, LiteratureSettings
+from labwright.models.client import Models
+from labwright.models.offline.ideating import digest
+from labwright.models.roles.planning import AmendedPlan, PlanInputs
+from labwright.models.roles.protocol import (
     PriorSearch,
     PriorSearchInputs,
     PriorWork,
@@ -25,25 +25,25 @@ from models.roles.protocol import (
     ProtocolReview,
     ProtocolReviewInputs,
 )
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.events import Event
-from record.events.running import Answered, Started
-from record.events.searching import Prepared
-from record.folder import RunFolder
-from record.log import MemoryLog
-from record.manifest import manifest
-from record.nouns.data import DataPlan
-from record.nouns.idea import Idea
-from record.nouns.prior import Omitted, PriorUse
-from record.nouns.protocol import FindingAnswer, HeldFinding, ProtocolFinding
-from sandbox.scripted import ScriptedExecutor
-from search.settings import SearchSettings
-from stages.bench import Bench
-from stages.documents import keep
-from stages.paper.appendix import disclosures, incidents
-from stages.prepare import prepare, with_worst
-from stages.settings import PaperSettings
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.events import Event
+from labwright.record.events.running import Answered, Started
+from labwright.record.events.searching import Prepared
+from labwright.record.folder import RunFolder
+from labwright.record.log import MemoryLog
+from labwright.record.manifest import manifest
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.prior import Omitted, PriorUse
+from labwright.record.nouns.protocol import FindingAnswer, HeldFinding, ProtocolFinding
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.search.settings import SearchSettings
+from labwright.stages.bench import Bench
+from labwright.stages.documents import keep
+from labwright.stages.paper.appendix import disclosures, incidents
+from labwright.stages.prepare import prepare, with_worst
+from labwright.stages.settings import PaperSettings
 from tests.context.papers import pdf
 from tests.literature.catalogues import Catalogues, Fault, Truth, down, silent
 from tests.stages.small_study import PLAN as SMALL
@@ -160,7 +160,7 @@ def test_full_texts_are_fetched_kept_and_not_asked_for_again(tmp_path: Path) -> 
 def test_without_a_network_prior_work_is_unread_and_the_run_goes_on(
     tmp_path: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stages.prior_work.REACH", 1.0)
+    monkeypatch.setattr("labwright.stages.prior_work.REACH", 1.0)
     with Catalogues(faults=dict.fromkeys(SOURCES, fault)) as catalogues:
         study = Study(tmp_path, PLAN, literature=catalogues.settings())
         assert study.prepared() == PLAN

@@ -11,30 +11,39 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from models.client import Models
-from models.errors import ModelOutputInvalid
-from models.render import render
-from models.roles.assessing import COMPARE, CompareInputs, Preference
-from models.roles.coding import CODE
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.events.running import Started
-from record.events.searching import Decided, Executed, Judged, Prepared, Proposed, Settled, Summarised, WorkDone
-from record.folder import RunFolder, write_source
-from record.log import MemoryLog
-from record.nouns.data import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec
-from record.nouns.decisions import Compare, Expand, Seen, Work
-from record.nouns.idea import Idea
-from record.nouns.nodes import Attempt, Failure, NodeKind, StageName, StageSummary, Verdict, node_id
-from sandbox.job import Outcome
-from sandbox.scripted import ScriptedExecutor
-from search.settings import SearchSettings
-from stages.bench import Bench
-from stages.briefs import code_inputs, plotting_reference, settings_of
-from stages.report import reasons_for, summary_inputs, whole_stage
-from stages.settings import PaperSettings
-from stages.stage import compare, compare_inputs
-from stages.summaries import LINES, MESSAGE, NAMES, OUTCOME, failures, outcome
+from labwright.models.client import Models
+from labwright.models.errors import ModelOutputInvalid
+from labwright.models.render import render
+from labwright.models.roles.assessing import COMPARE, CompareInputs, Preference
+from labwright.models.roles.coding import CODE
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.events.running import Started
+from labwright.record.events.searching import (
+    Decided,
+    Executed,
+    Judged,
+    Prepared,
+    Proposed,
+    Settled,
+    Summarised,
+    WorkDone,
+)
+from labwright.record.folder import RunFolder, write_source
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec
+from labwright.record.nouns.decisions import Compare, Expand, Seen, Work
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import Attempt, Failure, NodeKind, StageName, StageSummary, Verdict, node_id
+from labwright.sandbox.job import Outcome
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.search.settings import SearchSettings
+from labwright.stages.bench import Bench
+from labwright.stages.briefs import code_inputs, plotting_reference, settings_of
+from labwright.stages.report import reasons_for, summary_inputs, whole_stage
+from labwright.stages.settings import PaperSettings
+from labwright.stages.stage import compare, compare_inputs
+from labwright.stages.summaries import LINES, MESSAGE, NAMES, OUTCOME, failures, outcome
 from tests.inspector import tuned as told_by_hand
 
 LATER = 1000

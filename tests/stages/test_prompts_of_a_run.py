@@ -11,25 +11,25 @@ import pytest
 from pydantic import BaseModel
 
 from benchmarks.studies import drawn, program_of
-from models.backend import ModelRequest
-from models.roles.assessing import FeedbackInputs
-from models.roles.coding import CodeInputs, Program
-from models.roles.figures import FigureReviews, PlotInputs, Plots, VisionInputs
-from models.roles.planning import AblationPlan, AblationPlanInputs
-from record.ablation import Ablation
-from record.events.running import Resumed
-from record.events.searching import AblationsPlanned, Decided, Prepared, Settled, Summarised, WorkDone
-from record.machine import Rate
-from record.nouns.data import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec, Split
-from record.nouns.decisions import ABLATION_PLAN, Expand, Seen, summary_of
-from record.nouns.figures import FigureReview
-from record.nouns.nodes import Check, Failure, NodeKind, StageName, StageSummary, Verdict
-from sandbox.job import Job, Outcome
-from stages.bench import Bench
-from stages.briefs import code_inputs, seen_by
-from stages.nodes.node import expand
-from stages.planned_ablations import plan_ablations
-from stages.report import summary_inputs
+from labwright.models.backend import ModelRequest
+from labwright.models.roles.assessing import FeedbackInputs
+from labwright.models.roles.coding import CodeInputs, Program
+from labwright.models.roles.figures import FigureReviews, PlotInputs, Plots, VisionInputs
+from labwright.models.roles.planning import AblationPlan, AblationPlanInputs
+from labwright.record.ablation import Ablation
+from labwright.record.events.running import Resumed
+from labwright.record.events.searching import AblationsPlanned, Decided, Prepared, Settled, Summarised, WorkDone
+from labwright.record.machine import Rate
+from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec, Split
+from labwright.record.nouns.decisions import ABLATION_PLAN, Expand, Seen, summary_of
+from labwright.record.nouns.figures import FigureReview
+from labwright.record.nouns.nodes import Check, Failure, NodeKind, StageName, StageSummary, Verdict
+from labwright.sandbox.job import Job, Outcome
+from labwright.stages.bench import Bench
+from labwright.stages.briefs import code_inputs, seen_by
+from labwright.stages.nodes.node import expand
+from labwright.stages.planned_ablations import plan_ablations
+from labwright.stages.report import summary_inputs
 from tests.stages.test_nodes import search
 
 PLAN = DataPlan(

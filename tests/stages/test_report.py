@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from models.render import render
-from models.roles.assessing import SUMMARY, StageReport, SummaryInputs
-from record.events.searching import Compared, Decided, Settled
-from record.nouns.decisions import Compare, End, Seen, summary_of
-from record.nouns.nodes import Failure
-from stages.report import reasons_for, selection_of, summarise, summary_inputs, whole_stage
+from labwright.models.render import render
+from labwright.models.roles.assessing import SUMMARY, StageReport, SummaryInputs
+from labwright.record.events.searching import Compared, Decided, Settled
+from labwright.record.nouns.decisions import Compare, End, Seen, summary_of
+from labwright.record.nouns.nodes import Failure
+from labwright.stages.report import reasons_for, selection_of, summarise, summary_inputs, whole_stage
 from tests.stages.test_prompt_inputs import LATER, Story, cells
 
 

@@ -10,30 +10,40 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from models.client import Models
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.claims.decisions import Run, decide, decisions
-from record.claims.differences import Difference, differences
-from record.claims.means import claims_on_test
-from record.estimands import Place
-from record.events.running import Branched
-from record.events.searching import Decided, Executed, Judged, Locked, Prepared, Resampled, Settled, Unsealed, WorkDone
-from record.folder import RunFolder
-from record.log import MemoryLog
-from record.nouns.cells import Cell, CellLine
-from record.nouns.data import DatasetFacts, Level, MetricSpec, OverExamples
-from record.nouns.decisions import Expand, Work
-from record.nouns.hypotheses import Effect, Hypothesis
-from record.nouns.nodes import Attempt, Failure
-from review.honesty.probe import TASK
-from sandbox.job import Outcome
-from sandbox.scoring import score_sealed, seal
-from sandbox.scripted import ScriptedExecutor
-from search.settings import SearchSettings
-from stages.bench import Bench
-from stages.evidence import resampling
-from stages.evidence.resampling import (
+from labwright.models.client import Models
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.claims.decisions import Run, decide, decisions
+from labwright.record.claims.differences import Difference, differences
+from labwright.record.claims.means import claims_on_test
+from labwright.record.estimands import Place
+from labwright.record.events.running import Branched
+from labwright.record.events.searching import (
+    Decided,
+    Executed,
+    Judged,
+    Locked,
+    Prepared,
+    Resampled,
+    Settled,
+    Unsealed,
+    WorkDone,
+)
+from labwright.record.folder import RunFolder
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.cells import Cell, CellLine
+from labwright.record.nouns.data import DatasetFacts, Level, MetricSpec, OverExamples
+from labwright.record.nouns.decisions import Expand, Work
+from labwright.record.nouns.hypotheses import Effect, Hypothesis
+from labwright.record.nouns.nodes import Attempt, Failure
+from labwright.review.honesty.probe import TASK
+from labwright.sandbox.job import Outcome
+from labwright.sandbox.scoring import score_sealed, seal
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.search.settings import SearchSettings
+from labwright.stages.bench import Bench
+from labwright.stages.evidence import resampling
+from labwright.stages.evidence.resampling import (
     CELLS,
     DRAWS,
     FEWEST,
@@ -44,8 +54,8 @@ from stages.evidence.resampling import (
     over_examples,
     resampled,
 )
-from stages.evidence.scoring import score_tests
-from stages.settings import PaperSettings
+from labwright.stages.evidence.scoring import score_tests
+from labwright.stages.settings import PaperSettings
 from tests.claimed import claimed
 from tests.search.worlds import PLAN, new_log
 

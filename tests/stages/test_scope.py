@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from models.roles.revising import ReflectInputs, Reflection, ScopeFindings, ScopeInputs
-from models.roles.writing import RequiredStatement
-from record.events.papers import Released, Scoped
-from record.nouns.hypotheses import Decision, Effect, Hypothesis, Verdict
-from record.nouns.papers import Draft, Reading, ScopeFinding, Section, Told
-from stages.paper import flow, material, reflection
-from stages.paper.findings import of_abstract
-from stages.paper.flow import release, write
-from stages.paper.reflection import reflect
-from stages.paper.scope import CUT, misread, texts_of, too_much, without_claims
+from labwright.models.roles.revising import ReflectInputs, Reflection, ScopeFindings, ScopeInputs
+from labwright.models.roles.writing import RequiredStatement
+from labwright.record.events.papers import Released, Scoped
+from labwright.record.nouns.hypotheses import Decision, Effect, Hypothesis, Verdict
+from labwright.record.nouns.papers import Draft, Reading, ScopeFinding, Section, Told
+from labwright.stages.paper import flow, material, reflection
+from labwright.stages.paper.findings import of_abstract
+from labwright.stages.paper.flow import release, write
+from labwright.stages.paper.reflection import reflect
+from labwright.stages.paper.scope import CUT, misread, texts_of, too_much, without_claims
 from tests.paper import synthetic
 from tests.stages.test_writing import Desk, scripted
 

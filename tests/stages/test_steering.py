@@ -12,23 +12,23 @@ from pathlib import Path
 import pytest
 
 from benchmarks.studies import SlowModel, bench_for, drawn, measured, program_of
-from models.backend import ModelRequest, Reply
-from models.client import Models
-from models.roles.coding import CodeInputs
-from models.settings import ModelSettings
-from record.events.running import Commanded
-from record.events.searching import Decided
-from record.folder import RunFolder, part_of
-from record.log import EventLog
-from record.nouns.decisions import Expand
-from record.nouns.nodes import Node
-from sandbox.job import Job, Outcome
-from sandbox.scripted import ScriptedExecutor
-from search.settings import SearchSettings, StageLimits
-from stages.bench import Bench
-from stages.paper.appendix import incidents
-from stages.paper.disclosure import disclosure
-from stages.stage import Research
+from labwright.models.backend import ModelRequest, Reply
+from labwright.models.client import Models
+from labwright.models.roles.coding import CodeInputs
+from labwright.models.settings import ModelSettings
+from labwright.record.events.running import Commanded
+from labwright.record.events.searching import Decided
+from labwright.record.folder import RunFolder, part_of
+from labwright.record.log import EventLog
+from labwright.record.nouns.decisions import Expand
+from labwright.record.nouns.nodes import Node
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.search.settings import SearchSettings, StageLimits
+from labwright.stages.bench import Bench
+from labwright.stages.paper.appendix import incidents
+from labwright.stages.paper.disclosure import disclosure
+from labwright.stages.stage import Research
 
 SLOW = 60.0
 NOTE = "Take the rows with few examples first."

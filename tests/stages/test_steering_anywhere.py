@@ -13,28 +13,28 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.client import Models
-from models.roles.assessing import StageReport
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record import control
-from record.ablation import Ablation
-from record.claims.means import winner
-from record.events.running import Commanded, Resumed
-from record.events.searching import AblationsPlanned, Decided, Judged
-from record.fold.state import MARKED
-from record.folder import RunFolder
-from record.log import MemoryLog
-from record.nouns.decisions import ABLATION_PLAN, Expand
-from record.nouns.nodes import STAGES, Failure, node_id
-from sandbox.job import Outcome
-from sandbox.scripted import ScriptedExecutor
-from search.scheduler import Freed
-from search.settings import SearchSettings
-from search.signals import NodeKilled, Signals
-from stages.bench import Bench
-from stages.settings import PaperSettings
-from stages.stage import NothingWorkedError, Research
+from labwright.models.client import Models
+from labwright.models.roles.assessing import StageReport
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record import control
+from labwright.record.ablation import Ablation
+from labwright.record.claims.means import winner
+from labwright.record.events.running import Commanded, Resumed
+from labwright.record.events.searching import AblationsPlanned, Decided, Judged
+from labwright.record.fold.state import MARKED
+from labwright.record.folder import RunFolder
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.decisions import ABLATION_PLAN, Expand
+from labwright.record.nouns.nodes import STAGES, Failure, node_id
+from labwright.sandbox.job import Outcome
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.search.scheduler import Freed
+from labwright.search.settings import SearchSettings
+from labwright.search.signals import NodeKilled, Signals
+from labwright.stages.bench import Bench
+from labwright.stages.settings import PaperSettings
+from labwright.stages.stage import NothingWorkedError, Research
 from tests.search import virtual_time
 from tests.search.worlds import World, new_log
 from tests.search.worlds import settings as small

@@ -12,33 +12,33 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from agent.audit import audit
-from agent.settings import SettingsError, compose
-from inspector.render import print_lines, status_lines
-from inspector.status import status_of
-from models.render import render
-from models.roles.coding import CODE
-from models.roles.planning import PLAN as PLAN_ROLE
-from models.roles.planning import PlanInputs
-from models.settings import Price, SubjectSettings
-from record.claims.means import Claim
-from record.events.running import Started, SubjectsAsked
-from record.events.searching import Prepared
-from record.exchanges import FILE, LISTED, Exchanges, uses_of
-from record.fold.apply import fold
-from record.folder import sha256
-from record.nouns.cells import Cell
-from record.nouns.data import Grade
-from record.nouns.decisions import Spending
-from record.nouns.nodes import Failure
-from record.nouns.subjects import Exchange, Message, Question
-from sandbox.job import Job
-from stages.bench import Bench, note_spent
-from stages.briefs import code_inputs
-from stages.nodes.cells import asking, keys_of
-from stages.paper.tables import tables
-from stages.prepare import entries_of, faults_of
-from stages.report import whole_stage
+from labwright.agent.audit import audit
+from labwright.agent.settings import SettingsError, compose
+from labwright.inspector.render import print_lines, status_lines
+from labwright.inspector.status import status_of
+from labwright.models.render import render
+from labwright.models.roles.coding import CODE
+from labwright.models.roles.planning import PLAN as PLAN_ROLE
+from labwright.models.roles.planning import PlanInputs
+from labwright.models.settings import Price, SubjectSettings
+from labwright.record.claims.means import Claim
+from labwright.record.events.running import Started, SubjectsAsked
+from labwright.record.events.searching import Prepared
+from labwright.record.exchanges import FILE, LISTED, Exchanges, uses_of
+from labwright.record.fold.apply import fold
+from labwright.record.folder import sha256
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import Grade
+from labwright.record.nouns.decisions import Spending
+from labwright.record.nouns.nodes import Failure
+from labwright.record.nouns.subjects import Exchange, Message, Question
+from labwright.sandbox.job import Job
+from labwright.stages.bench import Bench, note_spent
+from labwright.stages.briefs import code_inputs
+from labwright.stages.nodes.cells import asking, keys_of
+from labwright.stages.paper.tables import tables
+from labwright.stages.prepare import entries_of, faults_of
+from labwright.stages.report import whole_stage
 from tests.inspector.celled import celled
 from tests.inspector.test_logs import written
 from tests.stages.test_plan_faults import CATALOGUE

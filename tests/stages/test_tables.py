@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from models import roles
-from models.render import render
-from models.roles.assessing import Statistic
-from models.roles.role import AnyRole
-from record.nouns.data import Measurement
-from record.nouns.nodes import Attempt, Node
-from stages.briefs import code_inputs
-from stages.tables import tables_of, tables_of_means
+from labwright.models import roles
+from labwright.models.render import render
+from labwright.models.roles.assessing import Statistic
+from labwright.models.roles.role import AnyRole
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.nodes import Attempt, Node
+from labwright.stages.briefs import code_inputs
+from labwright.stages.tables import tables_of, tables_of_means
 from tests.models.examples import INPUTS, TABLES
 from tests.stages.test_prompt_inputs import PLAN, Story, cells
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from models.render import render
-from models.roles.writing import WRITE, Comparison
-from record.claims.differences import differences
-from record.claims.means import paper_claims
-from record.events.searching import Resampled
-from record.fold.apply import apply
-from record.folder import RunFolder
-from stages.paper.material import Material
-from stages.settings import PaperSettings
+from labwright.models.render import render
+from labwright.models.roles.writing import WRITE, Comparison
+from labwright.record.claims.differences import differences
+from labwright.record.claims.means import paper_claims
+from labwright.record.events.searching import Resampled
+from labwright.record.fold.apply import apply
+from labwright.record.folder import RunFolder
+from labwright.stages.paper.material import Material
+from labwright.stages.settings import PaperSettings
 from tests.models.examples import INPUTS
 from tests.paper import synthetic
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from models.render import render
-from models.roles.coding import CODE
-from record.events.searching import Decided, Settled
-from record.nouns.decisions import Expand, Seen
-from record.nouns.nodes import NodeKind, StageName
-from sandbox.job import Logged, Progress
-from search.settings import SearchSettings
-from stages.briefs import code_inputs
-from stages.nodes.watching import watcher
+from labwright.models.render import render
+from labwright.models.roles.coding import CODE
+from labwright.record.events.searching import Decided, Settled
+from labwright.record.nouns.decisions import Expand, Seen
+from labwright.record.nouns.nodes import NodeKind, StageName
+from labwright.sandbox.job import Logged, Progress
+from labwright.search.settings import SearchSettings
+from labwright.stages.briefs import code_inputs
+from labwright.stages.nodes.watching import watcher
 from tests.stages.test_prompt_inputs import Story, cells
 
 CURVE = ("digits", "mixup@n50", "loss", "train")

@@ -17,18 +17,18 @@ from typing import Any
 
 import pytest
 
-from agent.audit import audit
-from agent.settings import Settings, compose
 from benchmarks.prompts import calls_of, measured
-from inspector.export.archive import pack
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.claims.means import claims_on_test, replicates_of, trusted_replicates, winner
-from record.fold.state import RunState
-from record.nouns.nodes import node_id
-from record.nouns.tuning import Tuning
-from record.prompts import prompt_of
-from record.reading import read_state
+from labwright.agent.audit import audit
+from labwright.agent.settings import Settings, compose
+from labwright.inspector.export.archive import pack
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.claims.means import claims_on_test, replicates_of, trusted_replicates, winner
+from labwright.record.fold.state import RunState
+from labwright.record.nouns.nodes import node_id
+from labwright.record.nouns.tuning import Tuning
+from labwright.record.prompts import prompt_of
+from labwright.record.reading import read_state
 from tests.kept_executions import kept_executions
 from tests.models.test_beginnings import DRAWN, STUDY, common
 from tests.stages.small_study import IDEA, LABELLED, PLAN, small_model
@@ -52,7 +52,7 @@ def _scripted(_: ModelSettings) -> ScriptedModel:
 
 def start(runs: Path, name: str, settings: Settings) -> int:
     """A run with the scripted model instead of the configured one."""
-    from agent import run
+    from labwright.agent import run
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "open_backend", _scripted)
@@ -60,7 +60,7 @@ def start(runs: Path, name: str, settings: Settings) -> int:
 
 
 def resume(run_folder: Path) -> int:
-    from agent import run
+    from labwright.agent import run
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "open_backend", _scripted)
@@ -130,7 +130,7 @@ def test_the_ladder_ran_beside_the_search_with_the_seeds_of_the_replicates(whole
 
 
 def test_the_test_set_is_scored_once_after_the_search(whole: Path) -> None:
-    from record.reading import read_events
+    from labwright.record.reading import read_events
 
     kinds = [event.type for event, _ in read_events(whole / "run.db")]
     assert kinds.index("unsealed") > max(i for i, kind in enumerate(kinds) if kind in ("judged", "summarised"))
@@ -225,7 +225,7 @@ def test_everything_that_was_tried_is_disclosed_and_listed(whole: Path) -> None:
 
 @pytest.mark.bench  # tests/agent/test_reproduce.py: the same of a smaller record
 def test_the_winner_runs_again_to_the_same_digits(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from agent.cli import main
+    from labwright.agent.cli import main
 
     assert main(["reproduce", str(whole), "--limit", "1", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -233,7 +233,7 @@ def test_the_winner_runs_again_to_the_same_digits(whole: Path, capsys: pytest.Ca
 
 
 def test_the_paper_was_judged_last_and_its_quotes_were_looked_up(whole: Path) -> None:
-    from record.reading import read_events
+    from labwright.record.reading import read_events
 
     kinds = [event.type for event, _ in read_events(whole / "run.db")]
     assert kinds[-7:] == ["work_done", "decided", "answered", "answered", "assessed", "work_done", "ended"], \

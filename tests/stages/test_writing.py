@@ -8,28 +8,35 @@ from pathlib import Path
 
 import pytest
 
-from models.client import Models
-from models.roles.revising import ReflectInputs, Reflection, ScopeFindings, ScopeInputs, SectionEdit, TextEdit
-from models.roles.writing import OutlineInputs, PaperOutline, PlannedAbstract, PlannedSection, SectionInputs, Sections
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.claims.means import winner
-from record.events import Event
-from record.events.papers import FiguresMade
-from record.events.running import Answered
-from record.folder import RunFolder, write_source
-from record.log import MemoryLog
-from record.nouns.figures import FinalFigure
-from record.nouns.papers import Section
-from sandbox.job import Outcome
-from sandbox.scripted import ScriptedExecutor
-from search.settings import SearchSettings
-from stages.bench import Bench
-from stages.paper.flow import write
-from stages.paper.material import write_inputs
-from stages.paper.reflection import reflect, reflect_inputs
-from stages.paper.versions import best_of, material_of
-from stages.settings import PaperSettings
+from labwright.models.client import Models
+from labwright.models.roles.revising import ReflectInputs, Reflection, ScopeFindings, ScopeInputs, SectionEdit, TextEdit
+from labwright.models.roles.writing import (
+    OutlineInputs,
+    PaperOutline,
+    PlannedAbstract,
+    PlannedSection,
+    SectionInputs,
+    Sections,
+)
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.claims.means import winner
+from labwright.record.events import Event
+from labwright.record.events.papers import FiguresMade
+from labwright.record.events.running import Answered
+from labwright.record.folder import RunFolder, write_source
+from labwright.record.log import MemoryLog
+from labwright.record.nouns.figures import FinalFigure
+from labwright.record.nouns.papers import Section
+from labwright.sandbox.job import Outcome
+from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.search.settings import SearchSettings
+from labwright.stages.bench import Bench
+from labwright.stages.paper.flow import write
+from labwright.stages.paper.material import write_inputs
+from labwright.stages.paper.reflection import reflect, reflect_inputs
+from labwright.stages.paper.versions import best_of, material_of
+from labwright.stages.settings import PaperSettings
 from tests.paper import synthetic
 
 pytestmark = pytest.mark.slow

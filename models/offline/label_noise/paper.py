@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models.offline.outline import Outline, read_outline
-from models.offline.scripts import render
-from models.roles.writing import WriteInputs
-from record.nouns.data import arm_of
+from labwright.models.offline.outline import Outline, read_outline
+from labwright.models.offline.scripts import render
+from labwright.models.roles.writing import WriteInputs
+from labwright.record.nouns.data import arm_of
 
 TITLE = "Calibration under Label Noise: Label Smoothing, a Temperature, and the Labels It Is Fitted On"
 METHOD, BASELINE = "method", "baseline"

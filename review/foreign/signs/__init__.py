@@ -3,6 +3,6 @@
 Each has its file, line and words, and a weight; docs/audit.md says which there are, and how often they are wrong.
 """
 
-from review.foreign.signs.sign import CIRCUMSTANTIAL, FINDING, Sign, score
+from labwright.review.foreign.signs.sign import CIRCUMSTANTIAL, FINDING, Sign, score
 
 __all__ = ["CIRCUMSTANTIAL", "FINDING", "Sign", "score"]

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median, stdev
 
-from review.foreign.matching import agrees, scales
-from review.foreign.printed import Printed, numbers_of
-from review.foreign.results import Series
-from review.foreign.signs.sign import CONCLUSIVE, Kind, Sign
-from review.foreign.verdicts import Verdict
+from labwright.review.foreign.matching import agrees, scales
+from labwright.review.foreign.printed import Printed, numbers_of
+from labwright.review.foreign.results import Series
+from labwright.review.foreign.signs.sign import CONCLUSIVE, Kind, Sign
+from labwright.review.foreign.verdicts import Verdict
 
 Words = frozenset[str]
 STATISTICS = {"mean": fmean, "median": median, "largest": max, "least": min}

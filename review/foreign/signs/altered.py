@@ -7,9 +7,9 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from review.foreign.scopes import SCORE, walk_scope
-from review.foreign.scripts import Script, called
-from review.foreign.signs.sign import Kind, Sign
+from labwright.review.foreign.scopes import SCORE, walk_scope
+from labwright.review.foreign.scripts import Script, called
+from labwright.review.foreign.signs.sign import Kind, Sign
 
 _RESULTS = re.compile(r"result|score|metric|perform|accurac|outcome|summary|^err|error|^acc|^out$|^res$", re.I)
 _KEPT = re.compile(r"best|final|last|default|main|mean|avg|all|overall|selected|chosen|winner|latest", re.I)

@@ -10,8 +10,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from review.foreign.scripts import Script, called
-from review.foreign.signs.sign import CONCLUSIVE, Kind, Sign
+from labwright.review.foreign.scripts import Script, called
+from labwright.review.foreign.signs.sign import CONCLUSIVE, Kind, Sign
 
 
 def for_one_arm(own: Sequence[ast.AST], script: Script) -> Iterator[Sign]:

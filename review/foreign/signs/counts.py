@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from review.foreign.passages import Passage
-from review.foreign.printed import numbers_of
-from review.foreign.results import Series
-from review.foreign.signs.evidence import Evidence
-from review.foreign.signs.in_records import is_share, step
-from review.foreign.signs.sign import CIRCUMSTANTIAL, CONCLUSIVE, Kind, Sign
+from labwright.review.foreign.passages import Passage
+from labwright.review.foreign.printed import numbers_of
+from labwright.review.foreign.results import Series
+from labwright.review.foreign.signs.evidence import Evidence
+from labwright.review.foreign.signs.in_records import is_share, step
+from labwright.review.foreign.signs.sign import CIRCUMSTANTIAL, CONCLUSIVE, Kind, Sign
 
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred".split()
 WORDS = {word: at for at, word in enumerate(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from review.foreign.passages import Passage
-from review.foreign.printed import Printed, numbers_of
-from review.foreign.signs.sign import Sign
+from labwright.review.foreign.passages import Passage
+from labwright.review.foreign.printed import Printed, numbers_of
+from labwright.review.foreign.signs.sign import Sign
 
 _BETTER = re.compile(
     r"\b(?:outperform\w*|beats?|surpass\w*|exceeds?|improves? (?:on|over|upon)|is better than|better than|superior to|"

@@ -6,27 +6,27 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from review.foreign.passages import Passage
-from review.foreign.provenance import Provenance
-from review.foreign.results import Results, Series
-from review.foreign.signs.aligned import of_alignment
-from review.foreign.signs.altered import altered
-from review.foreign.signs.counts import of_counts
-from review.foreign.signs.direction import of_directions
-from review.foreign.signs.evidence import Evidence
-from review.foreign.signs.handed import of_evaluations
-from review.foreign.signs.in_claims import of_claims, sentences_of
-from review.foreign.signs.in_files import of_files, of_names
-from review.foreign.signs.in_logs import of_logs
-from review.foreign.signs.in_numbers import of_numbers
-from review.foreign.signs.in_records import of_records
-from review.foreign.signs.in_repeats import of_repeats
-from review.foreign.signs.in_tables import of_tables
-from review.foreign.signs.made_up import made_up
-from review.foreign.signs.settings import of_settings
-from review.foreign.signs.sign import Sign
-from review.foreign.signs.words import of_words
-from review.foreign.verdicts import Verdict
+from labwright.review.foreign.passages import Passage
+from labwright.review.foreign.provenance import Provenance
+from labwright.review.foreign.results import Results, Series
+from labwright.review.foreign.signs.aligned import of_alignment
+from labwright.review.foreign.signs.altered import altered
+from labwright.review.foreign.signs.counts import of_counts
+from labwright.review.foreign.signs.direction import of_directions
+from labwright.review.foreign.signs.evidence import Evidence
+from labwright.review.foreign.signs.handed import of_evaluations
+from labwright.review.foreign.signs.in_claims import of_claims, sentences_of
+from labwright.review.foreign.signs.in_files import of_files, of_names
+from labwright.review.foreign.signs.in_logs import of_logs
+from labwright.review.foreign.signs.in_numbers import of_numbers
+from labwright.review.foreign.signs.in_records import of_records
+from labwright.review.foreign.signs.in_repeats import of_repeats
+from labwright.review.foreign.signs.in_tables import of_tables
+from labwright.review.foreign.signs.made_up import made_up
+from labwright.review.foreign.signs.settings import of_settings
+from labwright.review.foreign.signs.sign import Sign
+from labwright.review.foreign.signs.words import of_words
+from labwright.review.foreign.verdicts import Verdict
 
 NOT_SEEN = 0.4
 """What a sign in a script weighs that nothing shows to have run."""

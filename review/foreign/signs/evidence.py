@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from review.foreign.provenance import Provenance
+from labwright.review.foreign.provenance import Provenance
 
 
 @dataclass(frozen=True)

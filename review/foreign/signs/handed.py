@@ -8,11 +8,11 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from review.foreign.origins import is_draw
-from review.foreign.scopes import SCORE, walk_scope
-from review.foreign.scripts import Script, called, parameters
-from review.foreign.signs.arms import for_one_arm, targets_of
-from review.foreign.signs.sign import CONCLUSIVE, Kind, Sign
+from labwright.review.foreign.origins import is_draw
+from labwright.review.foreign.scopes import SCORE, walk_scope
+from labwright.review.foreign.scripts import Script, called, parameters
+from labwright.review.foreign.signs.arms import for_one_arm, targets_of
+from labwright.review.foreign.signs.sign import CONCLUSIVE, Kind, Sign
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

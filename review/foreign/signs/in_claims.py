@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from review.foreign.signs.counts import COUNT
-from review.foreign.signs.evidence import Evidence, plain
-from review.foreign.signs.sign import CIRCUMSTANTIAL, CONCLUSIVE, Kind, Sign
+from labwright.review.foreign.signs.counts import COUNT
+from labwright.review.foreign.signs.evidence import Evidence, plain
+from labwright.review.foreign.signs.sign import CIRCUMSTANTIAL, CONCLUSIVE, Kind, Sign
 
 _FUTURE = re.compile(
     r"future|would|could|should|plan(?:ned)? to|next step|recommend|prior work|previous(?:ly)?|et al|\[\d+\]|\(\d{4}\)|"

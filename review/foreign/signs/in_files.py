@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import PurePosixPath
 
-from review.foreign.results import Series
-from review.foreign.scripts import words_of_line
-from review.foreign.signs.evidence import Evidence, plain
-from review.foreign.signs.sign import CIRCUMSTANTIAL, CONCLUSIVE, Sign
+from labwright.review.foreign.results import Series
+from labwright.review.foreign.scripts import words_of_line
+from labwright.review.foreign.signs.evidence import Evidence, plain
+from labwright.review.foreign.signs.sign import CIRCUMSTANTIAL, CONCLUSIVE, Sign
 
 _COPY = re.compile(
     r"final|best|latest|last|copy|backup|old|all|main|full|summary|results?|run|rerun|metrics?|out|v\d+|seed|fold|"

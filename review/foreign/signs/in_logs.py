@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from review.foreign.logs import Log, LogLine
-from review.foreign.provenance import OF_LIBRARIES, Provenance
-from review.foreign.scopes import SCORE
-from review.foreign.signs.in_stamps import line_sign, of_stamps
-from review.foreign.signs.sign import CONCLUSIVE, NOTE, Sign
+from labwright.review.foreign.logs import Log, LogLine
+from labwright.review.foreign.provenance import OF_LIBRARIES, Provenance
+from labwright.review.foreign.scopes import SCORE
+from labwright.review.foreign.signs.in_stamps import line_sign, of_stamps
+from labwright.review.foreign.signs.sign import CONCLUSIVE, NOTE, Sign
 
 _ELIDED = re.compile(
     r"^\W*(?:\.\.\.|\u2026)?\W*(?:similar|same|identical|remaining|other|further|intermediate|additional|"

@@ -13,14 +13,14 @@ from statistics import fmean
 
 import numpy as np
 
-from review.foreign.matching import agrees, matches
-from review.foreign.passages import Cell
-from review.foreign.provenance import Provenance
-from review.foreign.results import Series
-from review.foreign.signs.aligned import sources
-from review.foreign.signs.evidence import Evidence, plain
-from review.foreign.signs.sign import CIRCUMSTANTIAL, CONCLUSIVE, NOTE, Sign
-from review.foreign.verdicts import Verdict
+from labwright.review.foreign.matching import agrees, matches
+from labwright.review.foreign.passages import Cell
+from labwright.review.foreign.provenance import Provenance
+from labwright.review.foreign.results import Series
+from labwright.review.foreign.signs.aligned import sources
+from labwright.review.foreign.signs.evidence import Evidence, plain
+from labwright.review.foreign.signs.sign import CIRCUMSTANTIAL, CONCLUSIVE, NOTE, Sign
+from labwright.review.foreign.verdicts import Verdict
 
 _DERIVED = re.compile(
     r"\bvs\b|versus|chang|relative|gain|drop|improv|reduc|differ|diff\b|delta|\u0394|gap|ratio|mean|average|total|sum|"

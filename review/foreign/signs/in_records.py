@@ -15,8 +15,8 @@ from itertools import combinations, pairwise, permutations
 from math import prod
 from statistics import pstdev
 
-from review.foreign.results import Series
-from review.foreign.signs.sign import CONCLUSIVE, Sign
+from labwright.review.foreign.results import Series
+from labwright.review.foreign.signs.sign import CONCLUSIVE, Sign
 
 MOST_FIELDS, MOST_RECORDS = 14, 2_000
 RARE = 5e-3

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import fmean, pstdev, stdev
 
-from review.foreign.matching import agrees
-from review.foreign.passages import Passage
-from review.foreign.printed import numbers_of
-from review.foreign.results import Series
-from review.foreign.signs.sign import Sign
+from labwright.review.foreign.matching import agrees
+from labwright.review.foreign.passages import Passage
+from labwright.review.foreign.printed import numbers_of
+from labwright.review.foreign.results import Series
+from labwright.review.foreign.signs.sign import Sign
 
 _VALUES = re.compile(
     r"(?:[._](?:values|scores|runs|per_seed|per_run|raw|all|seeds|accuracies|accs|results|"

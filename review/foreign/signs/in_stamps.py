@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from review.foreign.logs import Log, LogLine
-from review.foreign.signs.sign import Kind, Sign
+from labwright.review.foreign.logs import Log, LogLine
+from labwright.review.foreign.signs.sign import Kind, Sign
 
 RARE = 1e-5
 """A chance below which stamps are no clock's."""

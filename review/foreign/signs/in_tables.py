@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from review.foreign.passages import Cell, Passage
-from review.foreign.printed import Printed, numbers_of
-from review.foreign.signs.sign import CIRCUMSTANTIAL, Sign
+from labwright.review.foreign.passages import Cell, Passage
+from labwright.review.foreign.printed import Printed, numbers_of
+from labwright.review.foreign.signs.sign import CIRCUMSTANTIAL, Sign
 
 _PRECISION, _RECALL = re.compile(r"\bprec(?:ision)?\b", re.I), re.compile(r"\brec(?:all)?\b|\bsensitivity\b", re.I)
 _F1 = re.compile(r"\bf1\b|\bf-?1?[ -]?(?:score|measure)\b", re.I)

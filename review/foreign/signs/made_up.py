@@ -7,12 +7,22 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from review.foreign.origins import Origin, Origins, is_draw
-from review.foreign.scopes import SCORE
-from review.foreign.scripts import Script, called
-from review.foreign.signs.raised import constant_evaluations, printed, raised
-from review.foreign.signs.sign import CIRCUMSTANTIAL, Sign
-from review.foreign.signs.sinks import ASIDE, LOSS, PUBLISHED, Sink, cited, fine, sign_at, sinks_of, typed_numbers
+from labwright.review.foreign.origins import Origin, Origins, is_draw
+from labwright.review.foreign.scopes import SCORE
+from labwright.review.foreign.scripts import Script, called
+from labwright.review.foreign.signs.raised import constant_evaluations, printed, raised
+from labwright.review.foreign.signs.sign import CIRCUMSTANTIAL, Sign
+from labwright.review.foreign.signs.sinks import (
+    ASIDE,
+    LOSS,
+    PUBLISHED,
+    Sink,
+    cited,
+    fine,
+    sign_at,
+    sinks_of,
+    typed_numbers,
+)
 
 
 def made_up(scripts: tuple[Script, ...]) -> Iterator[Sign]:

@@ -6,11 +6,21 @@ import ast
 import re
 from collections.abc import Iterator
 
-from review.foreign.origins import Origin, Origins, is_draw
-from review.foreign.scopes import SCORE, Scope, walk_scope
-from review.foreign.scripts import Script, called
-from review.foreign.signs.sign import Sign
-from review.foreign.signs.sinks import ASIDE, CITED, EXEMPT, LOSS, RESULT, fine, name_of, sign_at, typed_numbers
+from labwright.review.foreign.origins import Origin, Origins, is_draw
+from labwright.review.foreign.scopes import SCORE, Scope, walk_scope
+from labwright.review.foreign.scripts import Script, called
+from labwright.review.foreign.signs.sign import Sign
+from labwright.review.foreign.signs.sinks import (
+    ASIDE,
+    CITED,
+    EXEMPT,
+    LOSS,
+    RESULT,
+    fine,
+    name_of,
+    sign_at,
+    typed_numbers,
+)
 
 _EVALUATES = re.compile(r"^_?(?:evaluate|eval|score|test|validate|compute|measure|get|calc\w*|run|assess|benchmark)",
     re.I)

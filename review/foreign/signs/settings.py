@@ -7,9 +7,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from review.foreign.provenance import Provenance
-from review.foreign.scripts import Script, called
-from review.foreign.signs.sign import Sign
+from labwright.review.foreign.provenance import Provenance
+from labwright.review.foreign.scripts import Script, called
+from labwright.review.foreign.signs.sign import Sign
 
 _WEIGHT = re.compile(
     r"(?:^|_)(?:weight|lambda\w*|lam|coef\w*|strength|penalty|reg\w*|alpha|beta|gamma|mu|scale|mix|eta|tau|w|"

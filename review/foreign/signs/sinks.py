@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from review.foreign.origins import is_draw
-from review.foreign.scopes import SCORE, Scope, walk_scope
-from review.foreign.scripts import Script, called
-from review.foreign.signs.sign import Kind, Sign
+from labwright.review.foreign.origins import is_draw
+from labwright.review.foreign.scopes import SCORE, Scope, walk_scope
+from labwright.review.foreign.scripts import Script, called
+from labwright.review.foreign.signs.sign import Kind, Sign
 
 ASIDE = re.compile(
     r"thresh|target|(?:^|_)min(?:_|$)|(?:^|_)max(?:_|$)|toler|goal|prior|init|start|weight|(?:^|_)lr|rate$|learning|"

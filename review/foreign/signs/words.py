@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from review.foreign.provenance import Provenance
-from review.foreign.scripts import Script
-from review.foreign.signs.sign import Sign
+from labwright.review.foreign.provenance import Provenance
+from labwright.review.foreign.scripts import Script
+from labwright.review.foreign.signs.sign import Sign
 
 _MADE = r"(?:mock|fake|dummy|placeholder|fabricat\w*|hard-?coded|made[ _-]?up|invented|pretend|sham)"
 _SHOWN = (

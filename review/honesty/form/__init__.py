@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping
 
-from record.nouns.data import DataPlan
-from record.nouns.nodes import Finding
-from review.honesty.form.arms import cut_short, unused_training
-from review.honesty.form.failures import (
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.nodes import Finding
+from labwright.review.honesty.form.arms import cut_short, unused_training
+from labwright.review.honesty.form.failures import (
     READS,
     attempt,
     best_seed,
@@ -18,8 +18,8 @@ from review.honesty.form.failures import (
     suppressed,
     typed_scores,
 )
-from review.honesty.form.internals import uses_of_internals
-from review.honesty.form.lines import Lines, calls_in
+from labwright.review.honesty.form.internals import uses_of_internals
+from labwright.review.honesty.form.lines import Lines, calls_in
 
 
 def of_form(trees: Mapping[str, ast.Module], lines: Lines, plan: DataPlan | None) -> Iterable[Finding]:

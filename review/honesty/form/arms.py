@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping
 
-from record.nouns.data import DataPlan
-from record.nouns.nodes import Finding
-from review.honesty.form.lines import Lines
+from labwright.record.nouns.data import DataPlan
+from labwright.record.nouns.nodes import Finding
+from labwright.review.honesty.form.lines import Lines
 
 
 def is_arm(name: object, roles: Mapping[str, str]) -> bool:

@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from record.nouns.nodes import Finding
-from review.honesty import library as lib
-from review.honesty.form.lines import BROAD, Lines, calls_in
+from labwright.record.nouns.nodes import Finding
+from labwright.review.honesty import library as lib
+from labwright.review.honesty.form.lines import BROAD, Lines, calls_in
 
 WORK = frozenset({"backward", "fit", "partial_fit", "fit_transform", "predict", "predict_proba", "submit", "result",
                   "data", "load_dataset", "score"})

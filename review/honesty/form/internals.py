@@ -9,8 +9,8 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from record.nouns.nodes import Finding
-from review.honesty.form.lines import Lines
+from labwright.record.nouns.nodes import Finding
+from labwright.review.honesty.form.lines import Lines
 
 FRAMES = frozenset({"f_locals", "f_globals", "f_back"})
 REFERENCES = frozenset({"gc.get_referrers", "gc.get_referents"})

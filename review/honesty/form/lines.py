@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping
 
-from record.nouns.nodes import Finding
-from record.syntax import parse
+from labwright.record.nouns.nodes import Finding
+from labwright.record.syntax import parse
 
 FILE = "of_file"
 """The attribute by which a node of a syntax tree knows its file."""

@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from models.cutting import MARK, mark, unmarked
-from record.nouns.papers import Removed, RemovedKind
-from review.judge.guards.ink import VisibleText, visible_text
-from review.judge.guards.markup import without_hidden
-from review.judge.guards.orders import orders, tagged, unseen
-from review.judge.reader import Paper, PaperError, private_copy
-from review.judge.sections import PaperSection, of_pdf
+from labwright.models.cutting import MARK, mark, unmarked
+from labwright.record.nouns.papers import Removed, RemovedKind
+from labwright.review.judge.guards.ink import VisibleText, visible_text
+from labwright.review.judge.guards.markup import without_hidden
+from labwright.review.judge.guards.orders import orders, tagged, unseen
+from labwright.review.judge.reader import Paper, PaperError, private_copy
+from labwright.review.judge.sections import PaperSection, of_pdf
 
 REMOVED = mark("an instruction to the reviewer was removed")
 ENCODED = mark("encoded text was removed")

@@ -29,9 +29,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from review.evidence import tex
-from review.judge.guards.orders import orders
-from review.judge.reader import PaperError
+from labwright.review.evidence import tex
+from labwright.review.judge.guards.orders import orders
+from labwright.review.judge.reader import PaperError
 
 CELL = " \u00a6 "
 """Between cells. No heading has it, so that a row that begins with a number is not taken for one."""

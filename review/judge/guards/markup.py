@@ -14,7 +14,7 @@ import math
 import re
 from typing import Literal
 
-from review.judge.sections import after_group
+from labwright.review.judge.sections import after_group
 
 Scope = Literal["match", "argument", "group", "paragraph"]
 Rule = tuple[str, Scope, float, float]

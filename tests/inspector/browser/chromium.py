@@ -65,7 +65,7 @@ class Viewer(NamedTuple):
 def viewing(place: Path, *options: str, root: Path = ROOT) -> Generator[Viewer]:
     """`scientist view` over a run or a folder of runs, as a process of its own on a free port; `root`: its sources."""
     began = time.monotonic()
-    with program("agent.cli", "view", str(place), *options, root=root) as process:
+    with program("labwright", "view", str(place), *options, root=root) as process:
         said = ""
         while (found := re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", said)) is None:
             line = _line(process, began + START)

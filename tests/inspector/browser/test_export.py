@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from record.events.searching import Plotted
-from record.log import EventLog
-from record.nouns.figures import Figure, FigureFacts
+from labwright.record.events.searching import Plotted
+from labwright.record.log import EventLog
+from labwright.record.nouns.figures import Figure, FigureFacts
 from tests.inspector.browser.chromium import ROOT, START
 from tests.inspector.browser.conftest import watch
 from tests.inspector.test_web_paper import PAPER, SMOOTH, written
@@ -43,7 +43,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Image.new("RGB", (1400, 900), "red").save(figures / "loss.png")
     with closing(EventLog(run / "run.db")) as log:
         log.append(Plotted(node="n0005", n=3, figures=(Figure(name="loss.png", sha256="0", facts=FigureFacts()),)))
-    command = [sys.executable, "-m", "agent.cli", "export", str(run), "--html", str(top / "calm.html")]
+    command = [sys.executable, "-m", "labwright", "export", str(run), "--html", str(top / "calm.html")]
     subprocess.run(command, cwd=ROOT, check=True, timeout=START, capture_output=True)
     return top / "calm.html"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from record.log import EventLog
+from labwright.record.log import EventLog
 from tests.inspector.browser.chromium import viewing
 from tests.inspector.story import told
 

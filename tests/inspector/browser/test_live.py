@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from record.claims.means import paper_claims
-from record.control import look as look_into
-from record.events.running import Commanded
-from record.events.searching import Decided, Judged
-from record.lock import hold
-from record.log import EventLog
-from record.reading import read_events, read_state
+from labwright.record.claims.means import paper_claims
+from labwright.record.control import look as look_into
+from labwright.record.events.running import Commanded
+from labwright.record.events.searching import Decided, Judged
+from labwright.record.lock import hold
+from labwright.record.log import EventLog
+from labwright.record.reading import read_events, read_state
 from tests.inspector.browser.chromium import program, viewing
 from tests.inspector.browser.conftest import PATIENCE, Look
 from tests.inspector.story import told

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from record.events import Event
-from record.events.running import Commanded
-from record.events.searching import Executed, Judged, Plotted, Proposed, Reviewed
-from record.log import EventLog
-from record.nouns.data import Measurement
-from record.nouns.figures import Figure, FigureFacts, FigureReview
-from record.nouns.nodes import Attempt, Failure
+from labwright.record.events import Event
+from labwright.record.events.running import Commanded
+from labwright.record.events.searching import Executed, Judged, Plotted, Proposed, Reviewed
+from labwright.record.log import EventLog
+from labwright.record.nouns.data import Measurement
+from labwright.record.nouns.figures import Figure, FigureFacts, FigureReview
+from labwright.record.nouns.nodes import Attempt, Failure
 from tests.inspector.browser.chromium import Viewer, viewing
 from tests.inspector.browser.conftest import Look
 from tests.inspector.story import Story, ended

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from record.events.searching import Executed, Judged
-from record.lock import hold
-from record.log import EventLog
-from record.nouns.nodes import Attempt
+from labwright.record.events.searching import Executed, Judged
+from labwright.record.lock import hold
+from labwright.record.log import EventLog
+from labwright.record.nouns.nodes import Attempt
 from tests.inspector.browser.chromium import Viewer, viewing
 from tests.inspector.browser.conftest import PATIENCE, Look
 from tests.inspector.browser.test_page import EVIL, OVERFLOWS, SEEN

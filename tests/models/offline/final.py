@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from models.roles.assessing import Statistic
-from models.roles.figures import FigureScript, FigureStyle
-from review.figures import About, lint_all, refusing
-from sandbox.job import Executor
-from stages.nodes.canvas import Canvas
-from stages.paper.figures import SUFFIXES, Studio, draw_all
+from labwright.models.roles.assessing import Statistic
+from labwright.models.roles.figures import FigureScript, FigureStyle
+from labwright.review.figures import About, lint_all, refusing
+from labwright.sandbox.job import Executor
+from labwright.stages.nodes.canvas import Canvas
+from labwright.stages.paper.figures import SUFFIXES, Studio, draw_all
 
 
 async def draw_final(

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from models.offline.coding import code
-from models.offline.study import the_study
-from models.roles.assessing import Statistic
-from models.roles.coding import CodeInputs, NodeBrief, Program
-from models.roles.planning import CatalogueEntry, PlanInputs
-from models.roles.writing import ClaimLine, Comparison, Reference, WriteInputs
-from record.nouns.data import DatasetFacts
-from record.nouns.figures import FinalFigure
-from record.nouns.idea import read_idea
-from record.nouns.nodes import Failure, NodeKind, StageName
-from record.printed import name
-from review.evidence.violations import LITERALS, Evidence
+from labwright.models.offline.coding import code
+from labwright.models.offline.study import the_study
+from labwright.models.roles.assessing import Statistic
+from labwright.models.roles.coding import CodeInputs, NodeBrief, Program
+from labwright.models.roles.planning import CatalogueEntry, PlanInputs
+from labwright.models.roles.writing import ClaimLine, Comparison, Reference, WriteInputs
+from labwright.record.nouns.data import DatasetFacts
+from labwright.record.nouns.figures import FinalFigure
+from labwright.record.nouns.idea import read_idea
+from labwright.record.nouns.nodes import Failure, NodeKind, StageName
+from labwright.record.printed import name
+from labwright.review.evidence.violations import LITERALS, Evidence
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 IDEA = read_idea(REPOSITORY / "examples" / "ideas" / "label_noise_calibration.json")

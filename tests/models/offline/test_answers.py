@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from models.backend import ModelRequest, Prompt
-from models.errors import CatalogueError
-from models.offline.researcher import ANSWERS, OfflineResearcher
-from models.offline.writing import outlined, write
-from models.roles import ROLES
-from models.roles.assessing import CompareInputs, FeedbackInputs, Preference, StageReport, SummaryInputs
-from models.roles.coding import NodeBrief, NodeLine, Program
-from models.roles.figures import (
+from labwright.models.backend import ModelRequest, Prompt
+from labwright.models.errors import CatalogueError
+from labwright.models.offline.researcher import ANSWERS, OfflineResearcher
+from labwright.models.offline.writing import outlined, write
+from labwright.models.roles import ROLES
+from labwright.models.roles.assessing import CompareInputs, FeedbackInputs, Preference, StageReport, SummaryInputs
+from labwright.models.roles.coding import NodeBrief, NodeLine, Program
+from labwright.models.roles.figures import (
     ArrayBrief,
     FigureReviews,
     FigureScript,
@@ -26,18 +26,18 @@ from models.roles.figures import (
     Plots,
     VisionInputs,
 )
-from models.roles.planning import AblationPlan, MissingAblations
-from models.roles.protocol import PriorSearch, PriorWork, ProtocolReview
-from models.roles.reading import CodeReading
-from models.roles.revising import CiteQueries, CiteSelection, ReflectInputs, Reflection, ScopeFindings
-from models.roles.writing import OutlineInputs, PaperOutline, Sections
-from record.nouns.data import DataPlan, Measurement
-from record.nouns.figures import AxesFacts, FigureFacts
-from record.nouns.idea import Idea
-from record.nouns.nodes import Verdict
-from record.nouns.papers import Reading
-from stages.paper.outline import groups, section_inputs
-from stages.planned_tuning import tuning_faults
+from labwright.models.roles.planning import AblationPlan, MissingAblations
+from labwright.models.roles.protocol import PriorSearch, PriorWork, ProtocolReview
+from labwright.models.roles.reading import CodeReading
+from labwright.models.roles.revising import CiteQueries, CiteSelection, ReflectInputs, Reflection, ScopeFindings
+from labwright.models.roles.writing import OutlineInputs, PaperOutline, Sections
+from labwright.record.nouns.data import DataPlan, Measurement
+from labwright.record.nouns.figures import AxesFacts, FigureFacts
+from labwright.record.nouns.idea import Idea
+from labwright.record.nouns.nodes import Verdict
+from labwright.record.nouns.papers import Reading
+from labwright.stages.paper.outline import groups, section_inputs
+from labwright.stages.planned_tuning import tuning_faults
 from tests.models.examples import INPUTS
 from tests.models.ideation_examples import INPUTS as IDEATION
 from tests.models.offline.inputs import IDEA, PLAN, code_inputs, made, plan_inputs, statistics, write_inputs

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import CatalogueError
-from models.offline.assessing import judge, quote
-from models.roles.judge import JudgeAnswer, JudgeInputs, RecordFacts
-from review.judge import read_rubric
-from review.judge.quotes import stands_in
+from labwright.models.errors import CatalogueError
+from labwright.models.offline.assessing import judge, quote
+from labwright.models.roles.judge import JudgeAnswer, JudgeInputs, RecordFacts
+from labwright.review.judge import read_rubric
+from labwright.review.judge.quotes import stands_in
 
 PAPER = (
     "## Abstract\n\nThis paper was written by a program, version 0.1.0, and checked by nobody. We ask whether a margin "

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 from pydantic import BaseModel
 
-from models.backend import ModelRequest
-from models.errors import CatalogueError
-from models.offline.researcher import OfflineResearcher
-from models.offline.study import study_of_idea, the_study
-from models.render import render
-from models.roles import ROLES
-from models.roles.ideation import (
+from labwright.models.backend import ModelRequest
+from labwright.models.errors import CatalogueError
+from labwright.models.offline.researcher import OfflineResearcher
+from labwright.models.offline.study import study_of_idea, the_study
+from labwright.models.render import render
+from labwright.models.roles import ROLES
+from labwright.models.roles.ideation import (
     DigestAnswer,
     IdeaDraft,
     IdeaInputs,
@@ -23,7 +23,7 @@ from models.roles.ideation import (
     Proposal,
     RelatedWork,
 )
-from review.judge.quotes import stands_in
+from labwright.review.judge.quotes import stands_in
 from tests.models.ideation_examples import INPUTS, MEANS, WORK
 
 ANSWERS: dict[str, type[BaseModel]] = {

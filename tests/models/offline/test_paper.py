@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.offline.reflecting import reflect
-from models.offline.writing import outline, write
-from models.roles.revising import ReflectInputs, Reflection
-from models.roles.writing import Decided, WriteInputs
-from record.nouns.papers import Draft, Section
-from review.evidence.binder import check_draft
-from review.evidence.violations import Evidence
-from stages.paper.reflection import edited
+from labwright.models.offline.reflecting import reflect
+from labwright.models.offline.writing import outline, write
+from labwright.models.roles.revising import ReflectInputs, Reflection
+from labwright.models.roles.writing import Decided, WriteInputs
+from labwright.record.nouns.papers import Draft, Section
+from labwright.review.evidence.binder import check_draft
+from labwright.review.evidence.violations import Evidence
+from labwright.stages.paper.reflection import edited
 from tests.models.offline.inputs import Called, Verdict, evidence, write_inputs
 
 pytestmark = pytest.mark.slow

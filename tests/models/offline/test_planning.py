@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from models.offline.planning import ablation_plan, missing_ablations
-from models.offline.study import the_study
-from models.roles.planning import AblationPlanInputs, MissingAblations, MissingAblationsInputs
-from record.ablation import Ablation
-from record.ablation_results import AblationResult
-from record.nouns.papers import Draft, Section
-from stages.planned_ablations import answers_to_risks, sift
+from labwright.models.offline.planning import ablation_plan, missing_ablations
+from labwright.models.offline.study import the_study
+from labwright.models.roles.planning import AblationPlanInputs, MissingAblations, MissingAblationsInputs
+from labwright.record.ablation import Ablation
+from labwright.record.ablation_results import AblationResult
+from labwright.record.nouns.papers import Draft, Section
+from labwright.stages.planned_ablations import answers_to_risks, sift
 from tests.models.offline.inputs import IDEA, PLAN, agenda_winner, brief, code_inputs, made
 
 

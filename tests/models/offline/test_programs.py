@@ -7,14 +7,14 @@ import re
 
 import pytest
 
-from models.errors import CatalogueError
-from models.offline.coding import code, sound_draft
-from models.offline.repairing import repair
-from models.offline.scripts import constant
-from models.offline.study import the_study
-from models.roles.coding import NodeLine
-from record.nouns.nodes import ErrorClass, Failure, NodeKind, StageName
-from record.syntax import constants_of
+from labwright.models.errors import CatalogueError
+from labwright.models.offline.coding import code, sound_draft
+from labwright.models.offline.repairing import repair
+from labwright.models.offline.scripts import constant
+from labwright.models.offline.study import the_study
+from labwright.models.roles.coding import NodeLine
+from labwright.record.nouns.nodes import ErrorClass, Failure, NodeKind, StageName
+from labwright.record.syntax import constants_of
 from tests.models.offline.inputs import IDEA, PLAN, Made, agenda_winner, brief, code_inputs, made
 
 SOUND = 1

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from models.offline.plotting import figures, plot
-from models.roles.figures import ArrayBrief, FiguresInputs, PlotInputs
-from record.nouns.cells import Cell
-from record.nouns.nodes import ErrorClass
-from review.figures import lint, refusing
-from sandbox.datasets import materialise
-from sandbox.executor import LocalExecutor
-from sandbox.job import Job, Outcome
-from sandbox.settings import SandboxSettings
+from labwright.models.offline.plotting import figures, plot
+from labwright.models.roles.figures import ArrayBrief, FiguresInputs, PlotInputs
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.nodes import ErrorClass
+from labwright.review.figures import lint, refusing
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.settings import SandboxSettings
 from tests.models.offline.final import draw_final
 from tests.models.offline.inputs import IDEA, PLAN, Made, agenda_winner, brief, code_inputs, made, statistics
 

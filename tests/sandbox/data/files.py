@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from record.nouns.data import DatasetFacts
-from sandbox.data.own import OwnData
-from sandbox.data.spec import spec_of
-from sandbox.datasets import DATA_BYTES, materialise, registry
-from sandbox.errors import DatasetError
+from labwright.record.nouns.data import DatasetFacts
+from labwright.sandbox.data.own import OwnData
+from labwright.sandbox.data.spec import spec_of
+from labwright.sandbox.datasets import DATA_BYTES, materialise, registry
+from labwright.sandbox.errors import DatasetError
 
 Row = dict[str, Any]
 

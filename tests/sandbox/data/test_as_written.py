@@ -13,7 +13,7 @@ from datasets import Dataset, DatasetDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.data.numerals import read_numerals
+from labwright.sandbox.data.numerals import read_numerals
 from tests.sandbox.data.files import made, refusal
 
 ROWS = 90

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.data import Examples
-from sandbox.data.prepare import duplicates, rows_digested
-from sandbox.data.splits import SHARES, split_rows
-from sandbox.errors import DatasetError
+from labwright.sandbox.data import Examples
+from labwright.sandbox.data.prepare import duplicates, rows_digested
+from labwright.sandbox.data.splits import SHARES, split_rows
+from labwright.sandbox.errors import DatasetError
 from tests.sandbox.data.files import fields, made, table
 
 ORDER = tuple(SHARES)

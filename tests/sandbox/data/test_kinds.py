@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sandbox.data.files import hugging_face, pyarrow
-from sandbox.data.own import OwnData
-from sandbox.data.spec import spec_of
-from sandbox.data.splits import SHARES
-from sandbox.datasets import DATA_BYTES
-from sandbox.errors import DatasetError
+from labwright.sandbox.data.files import hugging_face, pyarrow
+from labwright.sandbox.data.own import OwnData
+from labwright.sandbox.data.spec import spec_of
+from labwright.sandbox.data.splits import SHARES
+from labwright.sandbox.datasets import DATA_BYTES
+from labwright.sandbox.errors import DatasetError
 from tests.sandbox.data.files import fields, made, pictures, refusal, table
 
 pytestmark = pytest.mark.slow

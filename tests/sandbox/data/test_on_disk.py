@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from lab import _data
 
-from agent.cli import main
-from sandbox.data import prepare, views
-from sandbox.data.files import pyarrow
-from sandbox.data.spec import spec_of
-from sandbox.datasets import materialise, registry, undamaged
-from sandbox.errors import DatasetError
+from labwright.agent.cli import main
+from labwright.sandbox.data import prepare, views
+from labwright.sandbox.data.files import pyarrow
+from labwright.sandbox.data.spec import spec_of
+from labwright.sandbox.datasets import materialise, registry, undamaged
+from labwright.sandbox.errors import DatasetError
 from tests.sandbox.data.files import made, pictures, refusal, table
 
 pytestmark = pytest.mark.slow

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from sandbox.data.own import OwnData
-from sandbox.data.spec import DataSpec, of_idea, spec_of, specs_of
-from sandbox.datasets import DATA_BYTES, Bundled, catalogue, materialise, registry
-from sandbox.errors import DatasetError
+from labwright.sandbox.data.own import OwnData
+from labwright.sandbox.data.spec import DataSpec, of_idea, spec_of, specs_of
+from labwright.sandbox.datasets import DATA_BYTES, Bundled, catalogue, materialise, registry
+from labwright.sandbox.errors import DatasetError
 from tests.sandbox.data.files import fields, table
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sandbox.data.files import pyarrow
+from labwright.sandbox.data.files import pyarrow
 from tests.sandbox.data.files import Row, fields, made, refusal, table
 
 PLAIN = "fields=fields.csv,target=good,drop=farm,drop=day,drop=tons"

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from sandbox.errors import RepositoryError
-from sandbox.executor import LocalExecutor
-from sandbox.isolation.probe import probed
-from sandbox.isolation.processes import kill_orphans
-from sandbox.repository.command import CommandJob, CommandOutcome, Ground, check_ground
-from sandbox.settings import SandboxSettings
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.isolation.probe import probed
+from labwright.sandbox.isolation.processes import kill_orphans
+from labwright.sandbox.repository.command import CommandJob, CommandOutcome, Ground, check_ground
+from labwright.sandbox.settings import SandboxSettings
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not probed().on, reason="bubblewrap does not work here")]
 GROUND = Ground(sys.executable)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from record.nouns.cells import Cell
-from record.nouns.data import Split
-from sandbox.repository.curves import CURVES, POINTS, curves_of
-from sandbox.repository.hiding import Hidden
+from labwright.record.nouns.cells import Cell
+from labwright.record.nouns.data import Split
+from labwright.sandbox.repository.curves import CURVES, POINTS, curves_of
+from labwright.sandbox.repository.hiding import Hidden
 from tests.sandbox.repository.test_metric import event, offline_run, said, scalar
 
 CELL = Cell(arm="method", dataset="fit", level="", seed=3)

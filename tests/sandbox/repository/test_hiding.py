@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox.repository.hiding import WITHHELD, Hidden
+from labwright.sandbox.repository.hiding import WITHHELD, Hidden
 
 
 @pytest.mark.parametrize("line", [

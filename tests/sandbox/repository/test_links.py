@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.errors import RepositoryError
-from sandbox.repository import trace
-from sandbox.repository.left_files import cleared_away
-from sandbox.repository.metric import make_ready, parse_metric
-from sandbox.repository.mirror import Mirror
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository import trace
+from labwright.sandbox.repository.left_files import cleared_away
+from labwright.sandbox.repository.metric import make_ready, parse_metric
+from labwright.sandbox.repository.mirror import Mirror
 from tests.repositories import git, repository
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.repository.metric import MetricError, Reading, parse_metric, read_metric
+from labwright.sandbox.repository.metric import MetricError, Reading, parse_metric, read_metric
 
 LOG = "epoch,val,test\n1,0.5,0.51\n2,0.4,0.44\n3,0.45,0.43\n"
 
@@ -104,7 +104,7 @@ def test_no_link_is_followed_and_nothing_huge_is_read(tmp_path: Path, monkeypatc
     assert "no such file" in why(read(folder, "*/m.json:r2"))
     os.mkfifo(folder / "pipe.json")
     why(read(folder, "pipe.json:r2"))
-    monkeypatch.setattr("sandbox.repository.metric.METRIC_BYTES", 10)
+    monkeypatch.setattr("labwright.sandbox.repository.metric.METRIC_BYTES", 10)
     assert "limit of 10" in why(read(folder, "big.json:r2", json.dumps({"r2": 1, "rest": "x" * 50})))
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from record.nouns.repository import Edit
-from sandbox.errors import RepositoryError
-from sandbox.repository.mirror import LARGE, Mirror
+from labwright.record.nouns.repository import Edit
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository.mirror import LARGE, Mirror
 from tests.repositories import git, repository
 
 

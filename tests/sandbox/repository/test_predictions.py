@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from record.nouns.data import DatasetFacts
-from sandbox.repository.metric import Reading, parse_metric
-from sandbox.repository.predictions import read_score, read_truth, write_labels
+from labwright.record.nouns.data import DatasetFacts
+from labwright.sandbox.repository.metric import Reading, parse_metric
+from labwright.sandbox.repository.predictions import read_score, read_truth, write_labels
 
 CLASSES, ROWS = 10, 300
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.errors import RepositoryError
-from sandbox.repository.mirror import Mirror
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository.mirror import Mirror
 from tests.repositories import git, repository
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from models.client import Models
-from models.roles.repository import (
+from labwright.models.client import Models
+from labwright.models.roles.repository import (
     AddedPart,
     CommandChoice,
     PartNote,
@@ -18,18 +18,18 @@ from models.roles.repository import (
     PatchCheck,
     RepairAnswer,
 )
-from models.scripted import ScriptedModel
-from models.settings import ModelSettings
-from record.log import EventLog
-from record.nouns.nodes import Failure
-from record.nouns.repository import Command, CommandRun, Edit, Mutation, Part, Repair
-from sandbox.repository.command import Ground
-from sandbox.repository.environment import Environment
-from sandbox.repository.trace import Called, Trace
-from stages.repository.asking import Asking, named_in, out_of_scope, refused
-from stages.repository.code import code_in
-from stages.repository.inventory import Inventory
-from stages.repository.runs import Setup
+from labwright.models.scripted import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.log import EventLog
+from labwright.record.nouns.nodes import Failure
+from labwright.record.nouns.repository import Command, CommandRun, Edit, Mutation, Part, Repair
+from labwright.sandbox.repository.command import Ground
+from labwright.sandbox.repository.environment import Environment
+from labwright.sandbox.repository.trace import Called, Trace
+from labwright.stages.repository.asking import Asking, named_in, out_of_scope, refused
+from labwright.stages.repository.code import code_in
+from labwright.stages.repository.inventory import Inventory
+from labwright.stages.repository.runs import Setup
 from tests.repositories import FILES
 
 COMMAND = Command(argv=("python", "train.py", "--seed", "{seed}"), metric="metrics.json:test.r2")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from record.claims.means import detectable, holm
-from record.nouns.repository import PartResult
-from stages.repository.effects import (
+from labwright.record.claims.means import detectable, holm
+from labwright.record.nouns.repository import PartResult
+from labwright.stages.repository.effects import (
     Measured,
     critical,
     effect_of,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from record.nouns.repository import Command
-from sandbox.repository import trace
-from sandbox.repository.mirror import changed
-from stages.repository.inventory import Inventory, inventory
+from labwright.record.nouns.repository import Command
+from labwright.sandbox.repository import trace
+from labwright.sandbox.repository.mirror import changed
+from labwright.stages.repository.inventory import Inventory, inventory
 from tests.repositories import FILES
 
 pytestmark = pytest.mark.slow

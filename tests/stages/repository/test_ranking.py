@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sandbox.repository.trace import Called, Seen, Trace
-from stages.repository.effects import Measured, results
+from labwright.sandbox.repository.trace import Called, Seen, Trace
+from labwright.stages.repository.effects import Measured, results
 
 
 def scored(function: str, *digests: str, shapes: tuple[int, ...] = (8, 8), returned: str = "number") -> Called:

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from record.events.repository import CommandFound
-from record.nouns.nodes import Failure
-from record.nouns.repository import Command, Repair, written
-from sandbox.repository.mirror import changed
-from stages.repository.code import code_in, edit_between, identity, zeroed
-from stages.repository.commands import candidates, missing_script, with_seed
-from stages.repository.mends import mends, signature_of
-from stages.repository.options import keys_in, options_in
-from stages.repository.reproducing import keeps_program
+from labwright.record.events.repository import CommandFound
+from labwright.record.nouns.nodes import Failure
+from labwright.record.nouns.repository import Command, Repair, written
+from labwright.sandbox.repository.mirror import changed
+from labwright.stages.repository.code import code_in, edit_between, identity, zeroed
+from labwright.stages.repository.commands import candidates, missing_script, with_seed
+from labwright.stages.repository.mends import mends, signature_of
+from labwright.stages.repository.options import keys_in, options_in
+from labwright.stages.repository.reproducing import keeps_program
 from tests.repositories import FILES
 
 CLICK = '''

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.roles.questions import ConclusionAnswer, StatedDirection, StatedNumber
-from stages.repository.question import unbound
-from stages.repository.results import comparisons_of
+from labwright.models.roles.questions import ConclusionAnswer, StatedDirection, StatedNumber
+from labwright.stages.repository.question import unbound
+from labwright.stages.repository.results import comparisons_of
 
 RESULTS = {"accuracy": {"plain": [0.66, 0.68, 0.67, 0.69, 0.65], "wide_net": [0.86, 0.88, 0.87, 0.89, 0.85]},
            "loss": {"plain": [0.95, 0.93, 0.94, 0.92, 0.96], "wide_net": [0.73, 0.75, 0.74, 0.72, 0.76]}}

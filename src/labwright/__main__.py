@@ -1,0 +1,7 @@
+"""`python -m labwright` is `scientist`."""
+
+import sys
+
+from labwright.agent.cli import main
+
+sys.exit(main())
